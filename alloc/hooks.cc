@@ -2,8 +2,8 @@
 
 namespace gleaner::alloc {
 
-constinit platform::Atomic<uint64_t> g_collections{0};
+constinit platform::Hint<uint64_t> g_collections{0};
 constinit Hooks g_hooks = {};
-constinit platform::Atomic<ptrdiff_t> g_poll_bytes{32 * kKiB};
+constinit platform::Hint<ptrdiff_t> g_poll_bytes{32 * kKiB};
 
 }  // namespace gleaner::alloc

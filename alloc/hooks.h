@@ -7,23 +7,18 @@
 namespace gleaner::alloc {
 
 // The number of collections so far. Written by the collecting thread with the world stopped; any
-// thread reads it, relaxed (a count).
-extern platform::Atomic<uint64_t> g_collections;
+// thread reads it.
+extern platform::Hint<uint64_t> g_collections;
 
 // The state of a request that may have to be tried again. Used by one thread.
 struct Attempts {
-  uint64_t collections_before = 0;  // g_collections at the last try
+  uint64_t collections_before = 0;  // g_collections at the last try; an old one costs one try more
   int failed = 0;                   // tries after which this thread has collected
   uint64_t collecting_ns = 0;       // the time of these collections
 
-  void Begin() {
-    // Relaxed: a count. An old value costs one more try.
-    collections_before = g_collections.Load(platform::memory_order_relaxed);
-  }
+  void Begin() { collections_before = g_collections.Get(); }
   // Whether a collection has finished since the last try, so that memory may be available.
-  bool IsOutOfDate() const {
-    return g_collections.Load(platform::memory_order_relaxed) != collections_before;  // a count
-  }
+  bool IsOutOfDate() const { return g_collections.Get() != collections_before; }
 };
 
 struct Hooks {
@@ -48,9 +43,8 @@ struct Hooks {
 
 extern Hooks g_hooks;
 
-// A thread calls `allocated` about once in this many bytes. Set by the pacer, read by all threads,
-// relaxed: nothing else is published with it.
-extern platform::Atomic<ptrdiff_t> g_poll_bytes;
+// A thread calls `allocated` about once in this many bytes. Set by the pacer, read by all threads.
+extern platform::Hint<ptrdiff_t> g_poll_bytes;
 
 // Sweeps some pages if a concurrent sweep goes on. False if it does not, or no page is left. pre:
 // in a critical section.

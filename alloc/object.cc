@@ -88,8 +88,8 @@ const Placement* DefaultPlacement(size_t bytes) {
 }
 
 // pre: there are several nodes, and the thread holds the pages.
-void NotePlacementOf(PageNumber span, PageCount pages) {
-  for (PageNumber page = span; page < span + pages; ++page) NoteNodeOfPage(page, kPlaced);
+void RecordPlacementOf(PageNumber span, PageCount pages) {
+  for (PageNumber page = span; page < span + pages; ++page) SetNodeOfPage(page, kPlaced);
 }
 
 // Puts the taken pages of a span where the placement says. Where there are several nodes, they are
@@ -105,7 +105,7 @@ void PlaceSpan(PageNumber span, PageCount pages, const Placement& placement,
     for (PageNumber page = span; page < span + pages; ++page) {
       g_space.info[page].needs_zeroing = false;
     }
-    NotePlacementOf(span, pages);
+    RecordPlacementOf(span, pages);
   }
   (void)Place(memory, bytes, placement, result);
 }
@@ -149,7 +149,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   Publish(span, head, bytes, kind, ignore_off_page);
   if (bytes >= kHugeBytes && space == Space::kScanned) {
-    g_huge_bytes.FetchAdd(bytes, memory_order_relaxed);  // a count
+    g_huge_bytes.Add(bytes);
   }
   platform::AddToOwn(&t_heap->allocated_bytes, bytes);
   return PointerAt<void>(start);
@@ -157,7 +157,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 
 // Counts a slot just freed in `page`, which had `slots` slots. When an eighth is free, or all, the
 // page goes to another list. Any thread.
-GLEANER_ALWAYS_INLINE void NoteFreed(PageNumber page, uint32_t slots) {
+GLEANER_ALWAYS_INLINE void CountFreed(PageNumber page, uint32_t slots) {
   platform::MaybeDelay();
   const Standing now = g_space.meta[page].Change(Listing::kUnlisted, Listing::kUnlisted, 1);
   if (!IsWorthListing(now.free(), slots, kShareOfFree)) return;
@@ -191,7 +191,7 @@ bool DeferFree(PageNumber head) {
 
 }  // namespace
 
-constinit platform::Atomic<uint64_t> g_huge_bytes{0};
+constinit platform::Count<uint64_t> g_huge_bytes{0};
 constinit __thread const Placement* t_placement __attribute__((tls_model("initial-exec"))) =
     nullptr;
 
@@ -283,7 +283,7 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
       space.Free(space.SpanFirst(object.page),
                  drop ? PageSpace::Freed::kIsDropped : PageSpace::Freed::kStays);
     } else {
-      NoteFreed(object.page, slots);
+      CountFreed(object.page, slots);
     }
   }
   return FreeResult::kFreed;
@@ -308,7 +308,7 @@ FreeResult FreeObjectUncounted(void* p) {
   return GiveBack(p, &bytes);
 }
 
-void NotePlacement(void* p) {
+void RecordPlacement(void* p) {
   ObjectRef object;
   if (g_space.nodes == nullptr || !FindObject(AddressOf(p), &object) ||
       g_space.info[object.page].state != PageState::kLarge) {
@@ -316,7 +316,7 @@ void NotePlacement(void* p) {
   }
   PageSpace& space = PageSpaceOf(SpaceOfPage(object.page));
   const PageNumber span = space.SpanFirst(object.page);
-  NotePlacementOf(span, PageCount(object.page - span) + PageCount::For(object.bytes));
+  RecordPlacementOf(span, PageCount(object.page - span) + PageCount::For(object.bytes));
 }
 
 bool ResizeInPlace(const ObjectRef& object, size_t bytes) {

@@ -42,9 +42,9 @@ void* AllocateObject(Kind kind, size_t bytes, size_t alignment = kGranuleBytes,
 // placement is without effect.
 void* AllocatePlaced(Kind kind, size_t bytes, const Placement& placement, PlacementResult* result);
 
-// Notes that memory of the object at p, if it is a large one, has been put into place: the page
+// Records that memory of the object at p, if it is a large one, has been put into place: the page
 // space undoes that when the object is freed. pre: the caller keeps the object.
-void NotePlacement(void* p);
+void RecordPlacement(void* p);
 
 // The placement of large objects that the calling thread allocates; null: none of its own. The
 // placement must live as long as it is in use.
@@ -64,9 +64,8 @@ void FreeDeferredWorldStopped();
 
 // Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
 // collection. Each takes the collector long to scan, and the last collection's figures do not
-// include them. Any thread adds, relaxed (a count); the collector sets it to 0 with the world
-// stopped.
+// include them. The collector sets it to 0 with the world stopped.
 constexpr size_t kHugeBytes = 1 * kMiB;
-extern platform::Atomic<uint64_t> g_huge_bytes;
+extern platform::Count<uint64_t> g_huge_bytes;
 
 }  // namespace gleaner::alloc

@@ -169,7 +169,7 @@ struct PageInfo {
   // Relaxed, all three: a thread that has an object sees what was noted of this object; for other
   // objects on the page bits may be set at any time.
   uint8_t Registered() const { return __atomic_load_n(&registered, __ATOMIC_RELAXED); }
-  void NoteRegistered(uint8_t mask) { __atomic_fetch_or(&registered, mask, __ATOMIC_RELAXED); }
+  void SetRegistered(uint8_t mask) { __atomic_fetch_or(&registered, mask, __ATOMIC_RELAXED); }
   void ClearRegistered() { __atomic_store_n(&registered, 0, __ATOMIC_RELAXED); }
   // Relaxed: SetState publishes the word. Atomic because a concurrent sweep may read it meanwhile.
   void StoreWord(uint64_t new_word) { __atomic_store_n(&word, new_word, __ATOMIC_RELAXED); }

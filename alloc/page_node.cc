@@ -14,15 +14,15 @@ uint16_t DistanceBetween(NodeMark one, NodeMark other) {
 }
 
 void LookUpNodes(const PageNumber* pages, PageNumber count, NodeMark otherwise) {
-  constexpr PageNumber kMost = 8;
-  void* addresses[kMost] = {};
-  int nodes[kMost] = {};
+  constexpr PageNumber kMaxPages = 8;
+  void* addresses[kMaxPages] = {};
+  int nodes[kMaxPages] = {};
   for (PageNumber i = 0; i < count; ++i) {
     addresses[i] = PointerAt<void>(g_space.AddressOfPage(pages[i]));
   }
   (void)platform::NodesOfPages(addresses, count, nodes);
   for (PageNumber i = 0; i < count; ++i) {
-    NoteNodeOfPage(pages[i], nodes[i] < 0 ? otherwise : NodeMarkOf(nodes[i]));
+    SetNodeOfPage(pages[i], nodes[i] < 0 ? otherwise : NodeMarkOf(nodes[i]));
   }
 }
 

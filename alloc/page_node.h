@@ -30,7 +30,7 @@ constexpr bool IsNode(NodeMark mark) { return mark != kNoNode && mark != kPlaced
 inline NodeMark NodeOfPage(PageNumber page) {
   return __atomic_load_n(&g_space.nodes[page], __ATOMIC_RELAXED);
 }
-inline void NoteNodeOfPage(PageNumber page, NodeMark node) {
+inline void SetNodeOfPage(PageNumber page, NodeMark node) {
   __atomic_store_n(&g_space.nodes[page], node, __ATOMIC_RELAXED);
 }
 
@@ -38,7 +38,7 @@ inline void NoteNodeOfPage(PageNumber page, NodeMark node) {
 inline constexpr uint16_t kFarthest = UINT16_MAX;
 uint16_t DistanceBetween(NodeMark one, NodeMark other);
 
-// Asks the system where the memory of the pages is, by their first OS pages, and notes it. Pages
+// Asks the system where the memory of the pages is, by their first OS pages, and records it. Pages
 // that are not resident, or of which the system does not tell, get `otherwise`. pre: count <= 8.
 void LookUpNodes(const PageNumber* pages, PageNumber count, NodeMark otherwise);
 

@@ -15,10 +15,10 @@ constinit TreeFit g_pointer_free_fit;
 constinit PageSpace g_scanned(Space::kScanned, &g_scanned_fit);
 constinit PageSpace g_pointer_free(Space::kPointerFree, &g_pointer_free_fit);
 
-// Accessed relaxed: a statistic and two limits that need not be exact to the page.
-constinit platform::Atomic<size_t> g_resident_pages{0};
-constinit platform::Atomic<size_t> g_limit_bytes{0};
-constinit platform::Atomic<size_t> g_growth_limit_pages{SIZE_MAX};
+// A statistic and two limits. No decision needs them exact to the page.
+constinit platform::Count<size_t> g_resident_pages{0};
+constinit platform::Hint<size_t> g_limit_bytes{0};
+constinit platform::Hint<size_t> g_growth_limit_pages{SIZE_MAX};
 constinit __thread bool t_growth_refused __attribute__((tls_model("initial-exec"))) = false;
 
 PageCount WholeChunks(PageCount pages) { return PageCount(AlignUp(pages.value(), kPagesPerChunk)); }
@@ -35,23 +35,14 @@ bool InitPageSpaces(FitPolicy policy) {
   return g_scanned.Init(policy) && g_pointer_free.Init(policy);
 }
 
-void SetHeapLimit(size_t bytes) {
-  g_limit_bytes.Store(bytes, platform::memory_order_relaxed);  // a limit by itself
-}
-size_t HeapLimit() {
-  return g_limit_bytes.Load(platform::memory_order_relaxed);  // a limit by itself
-}
+void SetHeapLimit(size_t bytes) { g_limit_bytes.Set(bytes); }
+size_t HeapLimit() { return g_limit_bytes.Get(); }
 size_t HeapLimitPages() {
   const size_t bytes = HeapLimit();
   return bytes == 0 ? SIZE_MAX : bytes >> kPageShift;
 }
-void LimitGrowth(size_t resident_bytes) {
-  g_growth_limit_pages.Store(resident_bytes >> kPageShift,
-                             platform::memory_order_relaxed);  // a limit by itself
-}
-size_t GrowthLimit() {
-  return g_growth_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a limit
-}
+void LimitGrowth(size_t resident_bytes) { g_growth_limit_pages.Set(resident_bytes >> kPageShift); }
+size_t GrowthLimit() { return g_growth_limit_pages.Get() << kPageShift; }
 bool MakeRoom(size_t bytes, Attempts* attempts) {
   // The limit itself cannot tell, since another thread's collection may have moved it meanwhile.
   if (!t_growth_refused) return g_hooks.exhausted(bytes, attempts);
@@ -59,10 +50,8 @@ bool MakeRoom(size_t bytes, Attempts* attempts) {
   g_hooks.grow(bytes, *attempts);
   return true;
 }
-size_t ResidentBytes() {
-  return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a statistic
-}
-const platform::Atomic<size_t>& ResidentPages() { return g_resident_pages; }
+size_t ResidentBytes() { return g_resident_pages.Get() << kPageShift; }
+const platform::Count<size_t>& ResidentPages() { return g_resident_pages; }
 
 bool PageSpace::Init(FitPolicy policy) {
   // At worst every page is a block of its own.
@@ -157,29 +146,22 @@ PageCount PageSpace::FreshPages(PageNumber first, PageCount count) {
 }
 
 bool PageSpace::FitsLimit(PageCount fresh) {
-  return fresh == PageCount() ||
-         g_resident_pages.Load(platform::memory_order_relaxed) + fresh.value() <=
-             HeapLimitPages();  // need not be exact
+  return fresh == PageCount() || g_resident_pages.Get() + fresh.value() <= HeapLimitPages();
 }
 
 bool PageSpace::MayGrow(PageCount fresh) {
   t_growth_refused =
-      fresh != PageCount() &&
-      g_resident_pages.Load(platform::memory_order_relaxed) + fresh.value() >  // inexact
-          g_growth_limit_pages.Load(platform::memory_order_relaxed);
+      fresh != PageCount() && g_resident_pages.Get() + fresh.value() > g_growth_limit_pages.Get();
   return !t_growth_refused;
 }
 
-// Relaxed, both: a statistic; and a number that is written under lock_ and read as a snapshot.
 void PageSpace::AddResident(PageCount pages) {
-  g_resident_pages.FetchAdd(pages.value(), platform::memory_order_relaxed);
-  resident_.Store((PageCount(resident_.Load(platform::memory_order_relaxed)) + pages).value(),
-                  platform::memory_order_relaxed);
+  g_resident_pages.Add(pages.value());
+  resident_.Set((PageCount(resident_.Get()) + pages).value());
 }
 void PageSpace::SubtractResident(PageCount pages) {
-  g_resident_pages.FetchSub(pages.value(), platform::memory_order_relaxed);
-  resident_.Store((PageCount(resident_.Load(platform::memory_order_relaxed)) - pages).value(),
-                  platform::memory_order_relaxed);
+  g_resident_pages.Subtract(pages.value());
+  resident_.Set((PageCount(resident_.Get()) - pages).value());
 }
 
 void PageSpace::Take(PageNumber first, PageCount count, PageCount fresh) {
@@ -188,7 +170,7 @@ void PageSpace::Take(PageNumber first, PageCount count, PageCount fresh) {
     if (g_space.info[i].resident) continue;
     g_space.info[i].resident = true;
     g_space.meta[i].toucher = 0;
-    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) NoteNodeOfPage(i, kNoNode);
+    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) SetNodeOfPage(i, kNoNode);
   }
   if (fresh != PageCount()) AddResident(fresh);
   SetTaken(taken() + count);
@@ -291,7 +273,7 @@ bool PageSpace::ForgetPlacement(PageNumber first, PageCount count) {
   // The pattern may have asked for small pages. Advice that the memory around has not had would
   // leave a mapping of its own behind.
   if (g_space.WantsHugePages(first)) platform::AdviseHugePages(memory, bytes);
-  for (PageNumber page = first; page < first + count; ++page) NoteNodeOfPage(page, kNoNode);
+  for (PageNumber page = first; page < first + count; ++page) SetNodeOfPage(page, kNoNode);
   return true;
 }
 

@@ -51,12 +51,12 @@ class PageSpace {
   size_t DiscardFree(PageCount min_pages = kDiscardPages, size_t enough_pages = SIZE_MAX);
   // Pages that are resident but not handed out. A snapshot.
   PageCount resident_free() const {
-    const PageCount resident(resident_.Load(platform::memory_order_relaxed));  // a snapshot
+    const PageCount resident(resident_.Get());
     return resident > taken() ? resident - taken() : PageCount();
   }
   // Pages handed out: after a collection, the pages in use and those on free lists [inv.page-sum].
-  // A snapshot, for pacing and statistics (relaxed).
-  PageCount taken() const { return PageCount(taken_.Load(platform::memory_order_relaxed)); }
+  // A snapshot, for pacing and statistics.
+  PageCount taken() const { return PageCount(taken_.Get()); }
 
   void LockForFork() { lock_.Acquire(); }
   void UnlockAfterFork() { lock_.Release(); }
@@ -87,10 +87,7 @@ class PageSpace {
   // where that has put them, and gives them the heap's placement again. Whether they had. Under
   // lock_.
   bool ForgetPlacement(PageNumber first, PageCount count);
-  void SetTaken(PageCount taken) {
-    // Relaxed: written under lock_, read as a snapshot.
-    taken_.Store(taken.value(), platform::memory_order_relaxed);
-  }
+  void SetTaken(PageCount taken) { taken_.Set(taken.value()); }
 
   const Space space_;
   platform::Lock lock_;
@@ -98,9 +95,9 @@ class PageSpace {
   // Who hands out the space's memory instead, in a heap without a collector. Written by the thread
   // that starts malloc (SpanSpace::Init), before another one allocates; constant from then on.
   SpanSpace* spans_ = nullptr;
-  PageCount committed_;                     // guarded by lock_
-  platform::Atomic<uint32_t> resident_{0};  // written under lock_
-  platform::Atomic<uint32_t> taken_{0};     // written under lock_
+  PageCount committed_;                   // guarded by lock_
+  platform::Hint<uint32_t> resident_{0};  // written under lock_
+  platform::Hint<uint32_t> taken_{0};     // written under lock_
 };
 
 PageSpace& PageSpaceOf(Space space);
@@ -124,7 +121,7 @@ size_t GrowthLimit();
 
 // Bytes of resident pages, in use or free. A page counts from the time it is handed out.
 size_t ResidentBytes();
-const platform::Atomic<size_t>& ResidentPages();
+const platform::Count<size_t>& ResidentPages();
 
 // Pages handed out in both spaces.
 inline size_t TakenPages() {

@@ -70,13 +70,13 @@ void SpanSpace::Free(BlockId block) {
 
 void SpanSpace::PublishSurplus() {
   const uint64_t next = residency_.next_step_ns();
-  // Relaxed: a hint. Written only if it changes, since all threads read the cache line.
-  if (next_step_ns_.Load(platform::memory_order_relaxed) == next) return;
-  next_step_ns_.Store(next, platform::memory_order_relaxed);
+  // Written only if it changes, since all threads read the cache line.
+  if (next_step_ns_.Get() == next) return;
+  next_step_ns_.Set(next);
 }
 
 bool SpanSpace::DecaySurplus() {
-  const uint64_t next = next_step_ns_.Load(platform::memory_order_relaxed);  // a hint
+  const uint64_t next = next_step_ns_.Get();
   if (next == Residency::kNever) return false;
   const uint64_t now = platform::CoarseNowNs();
   if (now < next || !pages_.lock_.TryAcquire()) return false;  // the lock's holder may be making it

@@ -44,10 +44,7 @@ class SpanSpace {
   void FreeWaiting();
 
   // Whether free memory waits to go back to the system. A hint.
-  bool HasSurplus() const {
-    // Relaxed: a hint.
-    return next_step_ns_.Load(platform::memory_order_relaxed) != Residency::kNever;
-  }
+  bool HasSurplus() const { return next_step_ns_.Get() != Residency::kNever; }
   // Makes the step of the decay if one is due. Returns whether it has. Any thread; takes no lock
   // unless a step is due.
   bool DecaySurplus();
@@ -76,7 +73,7 @@ class SpanSpace {
   uint32_t waiting_count_ = 0;
   Residency residency_;
   // A copy of Residency::next_step_ns for threads without the lock.
-  platform::Atomic<uint64_t> next_step_ns_{Residency::kNever};
+  platform::Hint<uint64_t> next_step_ns_{Residency::kNever};
 };
 
 extern SpanSpace g_spans;

@@ -85,7 +85,7 @@ void ThreadHeap::PrepareKinds(Kind last) {
 }
 
 void ThreadHeap::Poll() {
-  const ptrdiff_t poll = g_poll_bytes.Load(memory_order_relaxed);  // may be out of date
+  const ptrdiff_t poll = g_poll_bytes.Get();
   if (unpolled_bytes >= poll || unpolled_bytes <= -poll) {
     const ptrdiff_t report = unpolled_bytes;
     unpolled_bytes = 0;
@@ -225,7 +225,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
 }
 
 PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is_empty) {
-  NoteNode();
+  RecordNode();
   PageNumber page = FindPartial(kind, size_class);
   const Space space = SpaceOf(kind);
   PageNumber free = kNoPage;
@@ -255,7 +255,7 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
   }
   if (free == kNoPage) return kNoPage;
   if (GLEANER_UNLIKELY(g_space.by_node) && NodeOfPage(free) == kNoNode) {
-    NoteNodeOfPage(free, node());  // where the first touch that follows puts it
+    SetNodeOfPage(free, node());  // where the first touch that follows puts it
   }
   Format(free, kind, size_class, run);
   CountPage(free);
@@ -271,9 +271,9 @@ void ThreadHeap::CountPage(PageNumber page) {
   if (is_remote) platform::AddToOwn(&remote_pages, 1);
 }
 
-void ThreadHeap::NoteNode() {
+void ThreadHeap::RecordNode() {
   if (GLEANER_LIKELY(!g_space.by_node)) return;
-  node_.Store(NodeMarkOf(platform::CurrentNode()), memory_order_relaxed);  // a hint
+  node_.Set(NodeMarkOf(platform::CurrentNode()));
 }
 
 bool ThreadHeap::IsElsewhere(PageNumber page) const {
@@ -287,7 +287,7 @@ PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
 }
 
 PageNumber ThreadHeap::TakeFree(Space space) {
-  NoteNode();
+  RecordNode();
   const PageNumber page = PopFree(space);
   return page != kNoPage ? page : TakeFreeOfOthers(space);
 }
@@ -317,7 +317,7 @@ PageNumber ThreadHeap::TakeFromSpace(Space space, bool* untouched, PageNumber* g
       case Policy::kAllLocal:
         platform::Discard(PointerAt<void>(g_space.AddressOfPage(page)), kPageBytes);
         g_space.info[page].needs_zeroing = false;
-        NoteNodeOfPage(page, node());
+        SetNodeOfPage(page, node());
         return page;
       case Policy::kLps:
         if (*given_away == kMaxGivenAway || !ThreadHeaps::GiveToNode(page)) return page;
@@ -488,7 +488,7 @@ void ThreadHeap::PushFreeLocked(PageNumber page) {
   g_space.meta[page].SetStanding({Listing::kFree, 0});  // no other thread knows the page
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;
-  free_count_[s].Store(free_pages(space) + 1, memory_order_relaxed);  // written under lock_
+  free_count_[s].Set(free_pages(space) + 1);
 }
 
 PageNumber ThreadHeap::PopFree(Space space) {
@@ -507,7 +507,7 @@ PageNumber ThreadHeap::PopFree(Space space) {
     __builtin_prefetch(&g_space.info[next], 1);
     __builtin_prefetch(g_space.MarksOf(next), 1);
   }
-  heap.free_count_[s].Store(heap.free_pages(space) - 1, memory_order_relaxed);  // under lock_
+  heap.free_count_[s].Set(heap.free_pages(space) - 1);
   return page;
 }
 
@@ -519,7 +519,7 @@ void ThreadHeap::FlushFreePages(Space space) {
     free_head_[s] = g_space.meta[page].next;
     PageSpaceOf(space).Free(page);
   }
-  free_count_[s].Store(0, memory_order_relaxed);  // under lock_
+  free_count_[s].Set(0);
 }
 
 // --- With the world stopped ---

@@ -160,10 +160,7 @@ class ThreadHeap {
   PageNumber TakeFree(Space space);
 
   // --- The page lists. ---
-  PageNumber free_pages(Space space) const {
-    // Relaxed: a snapshot; lock_ guards the list itself.
-    return free_count_[static_cast<size_t>(space)].Load(platform::memory_order_relaxed);
-  }
+  PageNumber free_pages(Space space) const { return free_count_[static_cast<size_t>(space)].Get(); }
 
   // Owner thread, and the collector with the world stopped.
   Bump bumps[kMaxKinds][kClassCount];
@@ -188,7 +185,7 @@ class ThreadHeap {
 
   // The node on which the owner ran when it last needed a page; of the list of a node, that node.
   // kNoNode where there is one. Any thread reads it.
-  NodeMark node() const { return node_.Load(platform::memory_order_relaxed); }  // a hint
+  NodeMark node() const { return node_.Get(); }
 
  private:
   friend class ThreadHeaps;
@@ -217,8 +214,8 @@ class ThreadHeap {
   PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
   void CountPage(PageNumber page);
-  // Where there are several nodes: notes on which one the owner runs.
-  void NoteNode();
+  // Where there are several nodes: records on which one the owner runs.
+  void RecordNode();
   // Whether the page's memory is known to be on another node.
   bool IsElsewhere(PageNumber page) const;
   // Gives up run.page, of which `taken` slots are not free any more, and settles it.
@@ -253,11 +250,11 @@ class ThreadHeap {
   // Rows of bumps, runs and partial_ that are ready. Written by the owner only; grows.
   size_t kinds_ = kBuiltInKinds;
 
-  PageNumber free_head_[2];                     // guarded by lock_
-  platform::Atomic<PageNumber> free_count_[2];  // written under lock_
-  platform::Atomic<bool> abandoned_{false};     // written under lock_
+  PageNumber free_head_[2];                   // guarded by lock_
+  platform::Hint<PageNumber> free_count_[2];  // written under lock_
+  platform::Hint<bool> abandoned_{false};     // written under lock_
   // Written by the owner, or before another thread knows the heap.
-  platform::Atomic<NodeMark> node_{kNoNode};
+  platform::Hint<NodeMark> node_{kNoNode};
   PageNumber batch_ = 1;  // pages per TakeFresh; owner, or stopped world
 };
 

@@ -32,7 +32,7 @@ struct Shared {
   // By NodeMark; null: the node has no list. Constant after Init.
   ThreadHeap* of_node[kPlaced + 1] = {};
   // The largest number of pages of each space seen in use (the thesis's max(l)).
-  platform::Atomic<uint32_t> max_live[2] = {};
+  platform::Hint<uint32_t> max_live[2] = {};
   platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
 };
 constinit Shared g_shared;
@@ -90,7 +90,7 @@ bool ThreadHeaps::MakeListsOfNodes() {
     if (mark == kNoNode) continue;
     ThreadHeap* list = Make();
     if (list == nullptr) return false;
-    list->node_.Store(mark, memory_order_relaxed);  // not shared yet
+    list->node_.Set(mark);
     g_shared.of_node[mark] = list;
   }
   return true;
@@ -103,7 +103,7 @@ size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); 
 size_t ThreadHeaps::active() {
   size_t active = 0;
   for (size_t i = first_of_threads(); i < count(); ++i) {
-    active += at(i).abandoned_.Load(memory_order_relaxed) ? 0 : 1;  // a snapshot
+    active += at(i).abandoned_.Get() ? 0 : 1;
   }
   return active == 0 ? 1 : active;
 }
@@ -119,8 +119,8 @@ ThreadHeap* ThreadHeaps::Acquire() {
   ThreadHeap* heap = Adopt(here);
   if (heap != nullptr) return heap;
   heap = Make();
-  if (heap == nullptr) return Adopt(kNoNode);     // one of another node is better than none
-  heap->node_.Store(here, memory_order_relaxed);  // a hint
+  if (heap == nullptr) return Adopt(kNoNode);  // one of another node is better than none
+  heap->node_.Set(here);
   return heap;
 }
 
@@ -128,11 +128,11 @@ ThreadHeap* ThreadHeaps::Adopt(NodeMark node) {
   const size_t heaps = count();
   for (size_t i = first_of_threads(); i < heaps; ++i) {
     ThreadHeap& heap = at(i);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
+    if (!heap.abandoned_.Get()) continue;  // decided under its lock below
     // Its pages are on the node of the thread that has ended.
     if (node != kNoNode && heap.node() != node && heap.node() != kNoNode) continue;
     platform::LockGuard heap_guard(heap.lock_);
-    heap.abandoned_.Store(false, memory_order_relaxed);  // written under lock_
+    heap.abandoned_.Set(false);
     return &heap;
   }
   return nullptr;
@@ -164,7 +164,7 @@ void ThreadHeaps::Abandon(ThreadHeap* heap) {
   platform::CriticalSection section;
   heap->Retire();
   platform::LockGuard guard(heap->lock_);
-  heap->abandoned_.Store(true, memory_order_relaxed);  // read under lock_ where it matters
+  heap->abandoned_.Set(true);  // read under lock_ where it matters
 }
 
 ThreadHeap& ThreadHeaps::HomeOfFree(PageNumber page) {
@@ -214,8 +214,7 @@ PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
       }
       victim.free_head_[s] = g_space.meta[last].next;
       g_space.meta[last].next = kNoPage;
-      // Relaxed: written under lock_.
-      victim.free_count_[s].Store(victim.free_pages(space) - taken, memory_order_relaxed);
+      victim.free_count_[s].Set(victim.free_pages(space) - taken);
     }
     for (PageNumber page = g_space.meta[first].next; page != kNoPage;) {
       const PageNumber next = g_space.meta[page].next;  // PushFree links it anew
@@ -231,8 +230,7 @@ PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
 bool ThreadHeaps::WantsPartialOfAnyNode(Space space) {
   if (!g_space.by_node || g_shared.policy == Policy::kPageShared) return true;
   if (g_shared.policy == Policy::kAllLocal) return false;
-  // Relaxed: a statistic.
-  const uint32_t max = g_shared.max_live[static_cast<size_t>(space)].Load(memory_order_relaxed);
+  const uint32_t max = g_shared.max_live[static_cast<size_t>(space)].Get();
   return PageSpaceOf(space).taken().value() + 1 > g_shared.k * max;
 }
 
@@ -242,11 +240,11 @@ PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadH
                                 ? kFarthest
                                 : DistanceBetween(thief->node(), thief->node());
   return AskNearestFirst(thief, first_of_threads(), farthest, [=](ThreadHeap& heap) {
-    if (!heap.abandoned_.Load(memory_order_relaxed)) return kNoPage;  // decided below
+    if (!heap.abandoned_.Get()) return kNoPage;  // decided below
     auto& head = heap.partial_[static_cast<size_t>(kind)][size_class];
     if (head.Load(memory_order_relaxed) == kNoPage) return kNoPage;  // a hint
     platform::LockGuard guard(heap.lock_);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) return kNoPage;  // written under lock_
+    if (!heap.abandoned_.Get()) return kNoPage;
     if (static_cast<size_t>(kind) >= heap.kinds_) return kNoPage;
     return heap.PopPartialLocked(kind, size_class, *thief);
   });
@@ -260,9 +258,8 @@ bool ThreadHeaps::ShouldShare(Space space, PageCount pages) {
   const uint32_t taken = PageSpaceOf(space).taken().value();
   const uint32_t live = (taken > free ? taken - free : 0) + pages.value();
   auto& max_live = g_shared.max_live[static_cast<size_t>(space)];
-  // Relaxed: the next miss repeats a lost update.
-  if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
-  return free != 0 && taken + pages.value() > g_shared.k * max_live.Load(memory_order_relaxed);
+  if (live > max_live.Get()) max_live.Set(live);  // the next miss repeats a lost update
+  return free != 0 && taken + pages.value() > g_shared.k * max_live.Get();
 }
 
 void ThreadHeaps::FlushFreePages(Space space) {
@@ -276,10 +273,10 @@ size_t ThreadHeaps::ResidentFreePages(Space space) {
   return free;
 }
 
-size_t ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t least_share) {
+size_t ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t min_share) {
   size_t free = 0;
   for (const Space space : {Space::kScanned, Space::kPointerFree}) free += ResidentFreePages(space);
-  if (free * least_share < (ResidentBytes() >> kPageShift)) return 0;
+  if (free * min_share < (ResidentBytes() >> kPageShift)) return 0;
   const size_t traded = Trade(Space::kScanned, bytes);
   return traded >= bytes ? traded : traded + Trade(Space::kPointerFree, bytes - traded);
 }
@@ -305,8 +302,8 @@ void ThreadHeaps::CheckForTesting() {
 }
 
 size_t ThreadHeaps::Trade(Space space, size_t bytes) {
-  const size_t least = ResidentBytes() / kReleasedAtOnce;
-  const size_t enough = AlignUp(bytes < least ? least : bytes, kPageBytes) >> kPageShift;
+  const size_t min = ResidentBytes() / kReleasedAtOnce;
+  const size_t enough = AlignUp(bytes < min ? min : bytes, kPageBytes) >> kPageShift;
   FlushFreePages(space);
   // Long spans first: best fit takes the short ones first, so these should stay resident.
   size_t traded = 0;
@@ -353,12 +350,12 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     // A thread may have vanished in the middle of a list operation, so all lists are rebuilt.
     for (size_t s = 0; s < 2; ++s) {
       heap.free_head_[s] = kNoPage;
-      heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
+      heap.free_count_[s].Set(0);
     }
     heap.DropListsWorldStopped();
     if (&heap == survivor || i < first_of_threads()) continue;
     heap.GiveBackAfterFork();
-    heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
+    heap.abandoned_.Set(true);
   }
   ThreadHeap& home =
       survivor != nullptr && g_shared.policy != Policy::kPageShared ? *survivor : at(0);

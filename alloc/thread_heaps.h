@@ -60,9 +60,9 @@ class ThreadHeaps {
   static size_t ResidentFreePages(Space space);
   // Makes room when the heap must grow although much of it is free, since the free memory does not
   // fit the request. Gives about `bytes` of free memory back to the system, so that the heap can
-  // take as much elsewhere, and returns how much. Nothing if less than one part in `least_share` of
+  // take as much elsewhere, and returns how much. Nothing if less than one part in `min_share` of
   // the heap is free.
-  static size_t ReleaseToMakeRoom(size_t bytes, size_t least_share);
+  static size_t ReleaseToMakeRoom(size_t bytes, size_t min_share);
 
   static Policy policy();
   static double k();

@@ -22,7 +22,7 @@ struct Run {
   }
   Run(const Run&) = delete;
 
-  void Limit(size_t most) { length = length < most ? length : most; }
+  void Limit(size_t max) { length = length < max ? length : max; }
 };
 
 void Advance(CORD_Pos* pos, const Run& run) { CORD_pos_advance(pos, run.length); }

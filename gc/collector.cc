@@ -98,8 +98,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   }
   PauseClock clock;
   if (!StopUnlessGivenUp(give_up, &clock)) return false;
-  alloc::g_collections.Store(collection.report.number, platform::memory_order_relaxed);  // a count
-  stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to threads without lock_
+  alloc::g_collections.Set(collection.report.number);
+  stop_wanted_.Set(false);
   schedule_.BeginStop();
 
   world_.event(CycleEvent::kMarkStart);
@@ -414,7 +414,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   }
   if (!report->minor) {
     scanned_bytes_ = cycle_.EndMarking();
-    alloc::g_huge_bytes.Store(0, platform::memory_order_relaxed);  // the world is stopped
+    alloc::g_huge_bytes.Set(0);
   }
   if (tunables.verify) {
     VerifyMarks(marker_, tunables.mark, roots_,

@@ -112,9 +112,7 @@ class Collector {
 
   // --- Any thread. ---
   Pacer& pacer() { return pacer_; }
-  uint64_t collections() const {
-    return alloc::g_collections.Load(platform::memory_order_relaxed);
-  }  // a count
+  uint64_t collections() const { return alloc::g_collections.Get(); }
 
   // --- The concurrent sweep. Any thread. ---
   // Implements Hooks::sweep.
@@ -289,7 +287,7 @@ class Collector {
   // --- Any thread reads it as a hint; written under lock_. ---
   // The driver has done all that can be done concurrently: one mutator collects. The collecting
   // thread asks cycle_.
-  platform::Atomic<bool> stop_wanted_{false};
+  platform::Hint<bool> stop_wanted_{false};
 };
 
 extern Collector g_collector;

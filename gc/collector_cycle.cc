@@ -62,7 +62,7 @@ bool Collector::TryStartCycle() {
   const bool closes = cycle_pacer_.IsPressingAndShorterThan(kShortCycleNs);
   if (closes) cycle_.Raise(Urgency::kClosing);
   pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
-  stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
+  stop_wanted_.Set(false);
   if (has_driver) driver_.Wake();
   return true;
 }
@@ -97,11 +97,11 @@ bool Collector::DecideAgain() {
 }
 
 bool Collector::AdvanceWithDriver(Addr stack_pointer) {
-  if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
+  if (stop_wanted_.Get()) return true;
   if (cycle_.IsUnderWay()) {
     if (IsOverrun()) return true;
     cycle_.throttle().Wait(stack_pointer);
-    return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
+    return stop_wanted_.Get();
   }
   if (!schedule_.IsTimeToDecide()) return false;
   const platform::HandlersWait no_handlers;
@@ -153,8 +153,8 @@ bool Collector::Drive() {
                                                     : kDriverSliceBytes);
         return true;
       case Cycle::Next::kStop:
-        stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
-        cycle_.throttle().End();                                   // one mutator collects
+        stop_wanted_.Set(true);
+        cycle_.throttle().End();  // one mutator collects
         more = false;
         break;
       case Cycle::Next::kNothing:

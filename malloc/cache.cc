@@ -99,8 +99,8 @@ size_t ClassOf(const void* p) {
 struct ClassShape {
   uint16_t first;   // index of the first block in ThreadMagazines::words, and
   uint16_t offset;  // once the magazine has moved
-  uint16_t least;   // MinBlocks
-  uint16_t most;    // MaxBlocks
+  uint16_t min;     // MinBlocks
+  uint16_t max;     // MaxBlocks
   uint32_t bytes;   // ClassBytes
 };
 constexpr auto kShapes = [] {
@@ -231,8 +231,8 @@ void ShrinkAnother(size_t size_class) {
     const ClassShape& shape = kShapes[victim];
     const size_t capacity = CapacityOf(victim);
     const bool same_kind = (victim < kFirstMedium) == (size_class < kFirstMedium);
-    if (victim == size_class || !same_kind || capacity <= shape.least) continue;
-    const size_t cut = (capacity - shape.least + 1) / 2;
+    if (victim == size_class || !same_kind || capacity <= shape.min) continue;
+    const size_t cut = (capacity - shape.min + 1) / 2;
     Magazine& magazine = MagazineOf(victim);
     const auto room = static_cast<size_t>(magazine.limit - magazine.top);
     if (room < cut) Drop(victim, cut - room);
@@ -247,7 +247,7 @@ bool TryEnlarge(size_t size_class) {
   const ClassShape& shape = kShapes[size_class];
   const size_t capacity = CapacityOf(size_class);
   const size_t doubled = capacity == 0 ? 1 : 2 * capacity;
-  const size_t more = (doubled < shape.most ? doubled : shape.most) - capacity;
+  const size_t more = (doubled < shape.max ? doubled : shape.max) - capacity;
   if (more == 0 || !TryAllot(size_class, more * shape.bytes)) return false;
   Magazine& magazine = MagazineOf(size_class);
   magazine.limit += more;
@@ -299,7 +299,7 @@ bool PrepareThread() {
     Own().has_moved[c] = false;
     void** bottom = BottomOf(c);
     *bottom = nullptr;
-    t_magazines.of[c] = {bottom, bottom + kShapes[c].least};
+    t_magazines.of[c] = {bottom, bottom + kShapes[c].min};
   }
   // pthread_setspecific may call malloc, which works by now. Without the key's value the heap would
   // never be abandoned at the thread's end.
@@ -365,7 +365,7 @@ void FreeOfClass(void* p, size_t size_class) {
   TendSurplus();
   Magazine& magazine = MagazineOf(size_class);
   if (magazine.top == magazine.limit && !TryEnlarge(size_class)) {
-    if (CapacityOf(size_class) < kShapes[size_class].most) ShrinkAnother(size_class);
+    if (CapacityOf(size_class) < kShapes[size_class].max) ShrinkAnother(size_class);
     if (CapacityOf(size_class) == 0 && !TryEnlarge(size_class)) return GiveBack(size_class, &p, 1);
     if (magazine.top == magazine.limit) Drop(size_class, (CapacityOf(size_class) + 1) / 2);
   }
@@ -392,7 +392,7 @@ void* AllocateOrFail(size_t bytes, size_t alignment, bool zeroed) {
   if (IsCollecting()) {
     void* p = Collecting::Allocate(bytes, alignment);
     if (p == nullptr) return OutOfMemory();
-    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    if (ReportsLeaks()) Leaks::Record(p, bytes);
     errno = saved;
     return p;
   }
@@ -484,14 +484,14 @@ void* Reallocate(void* p, size_t bytes) {
   }
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
   if (IsCollecting() && bytes > kMaxSmallBytes && Collecting::Resize(p, bytes)) {
-    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    if (ReportsLeaks()) Leaks::Record(p, bytes);
     return p;
   }
   if (!IsCollecting() && have > kMaxMediumBytes && bytes > kMaxMediumBytes) {
     if (ResizeSpan(p, bytes)) return p;
     if (void* moved = bytes > have ? MoveSpan(p, bytes) : nullptr; moved != nullptr) return moved;
   } else if (bytes <= have && bytes + kGranuleBytes > have / 2) {
-    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    if (ReportsLeaks()) Leaks::Record(p, bytes);
     return p;
   }
   void* fresh = Allocate(bytes);

@@ -30,7 +30,7 @@ constinit bool g_collecting = false;
 
 constexpr size_t kEarlyBytes = 64 * kKiB;
 alignas(alloc::kGranuleBytes) constinit char g_early[kEarlyBytes] = {};
-constinit platform::Atomic<size_t> g_early_used{0};
+constinit platform::Tickets<size_t> g_early_used{0};
 // Written by the thread that starts malloc; other threads wait for that in Start.
 constinit bool g_ready = false;
 
@@ -38,8 +38,7 @@ constinit bool g_ready = false;
 void* AllocateEarly(size_t bytes, size_t alignment) {
   const size_t need = AlignUp(bytes, alloc::kGranuleBytes) + alloc::kGranuleBytes;
   if (bytes > kEarlyBytes || alignment > alloc::kGranuleBytes) return nullptr;
-  // Relaxed: publishes no data; only uniqueness counts.
-  const size_t at = g_early_used.FetchAdd(need, platform::memory_order_relaxed);
+  const size_t at = g_early_used.Take(need);
   if (at + need > kEarlyBytes) return nullptr;
   *reinterpret_cast<size_t*>(g_early + at) = bytes;
   return g_early + at + alloc::kGranuleBytes;
@@ -48,22 +47,21 @@ void* AllocateEarly(size_t bytes, size_t alignment) {
 // --- Roots ---
 
 // Collections in a row that were given up, and the heap's size from which on the next one is tried:
-// a process whose roots cannot be found should not stop its threads again and again. Relaxed: a
-// heuristic; written under the collector lock.
-constinit platform::Atomic<uint32_t> g_given_up{0};
-constinit platform::Atomic<size_t> g_retry_bytes{0};
+// a process whose roots cannot be found should not stop its threads again and again. Written
+// under the collector lock.
+constinit platform::Hint<uint32_t> g_given_up{0};
+constinit platform::Hint<size_t> g_retry_bytes{0};
 constexpr size_t kRetryStep = 4 * kMiB;
 constexpr uint32_t kToldAfter = 8;
 
 void AddRoots(gc::RootTasks* roots) { ProcessRoots::AddTo(roots); }
 
 void OnCollected(bool done) {
-  using platform::memory_order_relaxed;  // a heuristic, written under the collector lock
   ProcessRoots::Release();
-  if (done) return g_given_up.Store(0, memory_order_relaxed);
-  // Relaxed: written under the collector lock; a hint to other threads.
-  const uint32_t times = g_given_up.FetchAdd(1, memory_order_relaxed) + 1;
-  g_retry_bytes.Store(alloc::ResidentBytes() + times * kRetryStep, memory_order_relaxed);
+  if (done) return g_given_up.Set(0);
+  const uint32_t times = g_given_up.Get() + 1;
+  g_given_up.Set(times);
+  g_retry_bytes.Set(alloc::ResidentBytes() + times * kRetryStep);
   if (times == kToldAfter) {
     Complain(
         "collecting malloc: no collection is possible: /proc/self/maps cannot be read, or a "
@@ -84,9 +82,7 @@ bool MayCollect() {
       self->tid != platform::CurrentThreadId()) {
     return false;
   }
-  using platform::memory_order_relaxed;  // a heuristic
-  return GLEANER_LIKELY(g_given_up.Load(memory_order_relaxed) == 0) ||
-         alloc::ResidentBytes() >= g_retry_bytes.Load(memory_order_relaxed);
+  return GLEANER_LIKELY(g_given_up.Get() == 0) || alloc::ResidentBytes() >= g_retry_bytes.Get();
 }
 
 void OnAllocated(ptrdiff_t bytes) {
@@ -240,7 +236,7 @@ bool Collecting::Trim() {
   return alloc::ResidentBytes() < before;
 }
 
-void Collecting::NoteOpened(const char* file) {
+void Collecting::TurnOffFor(const char* file) {
   if (!IsCollecting() || !runtime::g_options.collect || file == nullptr) return;
   const char* name = strrchr(file, '/');
   if (strcmp(name != nullptr ? name + 1 : file, "libjvm.so") != 0) return;

@@ -45,7 +45,7 @@ class Collecting {
 
   // The program is about to open this library. OpenJDK's turns collecting off, with a message: the
   // only pointers to some of its blocks lie at odd addresses in code that it compiles.
-  static void NoteOpened(const char* file);
+  static void TurnOffFor(const char* file);
 
   // An uncollectable block, whose contents are roots. Null if there is no memory.
   static void* AllocateRoot(size_t bytes);

@@ -184,7 +184,7 @@ bool Leaks::Init() {
   return true;
 }
 
-void Leaks::Note(void* p, size_t bytes) {
+void Leaks::Record(void* p, size_t bytes) {
   if (GLEANER_UNLIKELY(g_tags == nullptr)) return;
   ObjectRef object;
   if (!alloc::FindSlot(AddressOf(p), &object)) return;

@@ -60,7 +60,7 @@ class Leaks {
 
   // Called when a block was allocated or resized. No effect for addresses outside the heap. Any
   // thread.
-  static void Note(void* p, size_t bytes);
+  static void Record(void* p, size_t bytes);
 
   // Stops the world and examines the heap. The caller's stack counts from `stack_pointer` upwards.
   // `rules`, by stack, may be null: blocks of stacks with a rule, and blocks that they lead to, are

@@ -29,7 +29,7 @@ constinit proxy::NextCall<int(void*)> g_close("dlclose");
 // The calls are jumps (CMakeLists.txt), since the C library takes the search path and the name
 // space from the return address.
 GLEANER_MALLOC_API void* dlopen(const char* file, int mode) noexcept {
-  proxy::Collecting::NoteOpened(file);
+  proxy::Collecting::TurnOffFor(file);
   return g_open.get()(file, mode & ~RTLD_DEEPBIND);
 }
 GLEANER_MALLOC_API void* dlmopen(Lmid_t space, const char* file, int mode) noexcept {
@@ -37,7 +37,7 @@ GLEANER_MALLOC_API void* dlmopen(Lmid_t space, const char* file, int mode) noexc
 }
 
 GLEANER_MALLOC_API int dlclose(void* handle) noexcept {
-  if (proxy::ReportsLeaks()) proxy::Symbols::NoteObjects();
+  if (proxy::ReportsLeaks()) proxy::Symbols::RecordObjects();
   const int result = g_close.get()(handle);
   if (proxy::ReportsLeaks() || gleaner::alloc::g_sample_mean_bytes != 0) {
     gleaner::platform::ForgetUnwindRules();

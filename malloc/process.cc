@@ -83,7 +83,7 @@ void TellOfIdle(const char* option) {
 }
 
 bool MakeHeap() {
-  NoteStandardError();
+  RecordStandardError();
   runtime::ReadOptions();
   // Said at once: at exit many programs have closed standard error.
   if (g_options.snapshot != nullptr && !g_options.collect) {

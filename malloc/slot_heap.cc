@@ -41,11 +41,8 @@ SlotPage& MetaOf(PageNumber page) { return g_shared.pages[page]; }
 // the hand-over of the slot is ordered after the heap's creation.
 SlotHeap& HeapAt(size_t index) { return *g_shared.heaps[index]; }
 
-// Relaxed: guarded by the lock of the page's heap. Count reads it without the lock, for figures.
-uint32_t FreeOf(const SlotPage& meta) { return meta.free.Load(memory_order_relaxed); }
-void SetFree(SlotPage& meta, uint32_t free) {
-  meta.free.Store(static_cast<uint16_t>(free), memory_order_relaxed);  // guarded by the lock
-}
+uint32_t FreeOf(const SlotPage& meta) { return meta.free.Get(); }
+void SetFree(SlotPage& meta, uint32_t free) { meta.free.Set(static_cast<uint16_t>(free)); }
 
 // A page with less than an eighth free is not worth a search.
 bool IsWorthListing(uint32_t free, uint32_t slots) { return free * 8 >= slots; }
@@ -280,8 +277,8 @@ SlotHeap* SlotHeaps::Acquire() {
   }
   SlotHeap& heap = HeapAt(pages->index);
   platform::LockGuard heap_guard(heap.lock_);
-  if (heap.abandoned_.Load(memory_order_relaxed)) --g_shared.abandoned;  // written under lock_
-  heap.abandoned_.Store(false, memory_order_relaxed);                    // written under lock_
+  if (heap.abandoned_.Get()) --g_shared.abandoned;
+  heap.abandoned_.Set(false);
   return &heap;
 }
 
@@ -289,7 +286,7 @@ void SlotHeaps::AbandonLocked(SlotHeap* heap) {
   for (auto& pages : heap->classes_) {
     if (pages.current != kNoPage) heap->StopUsing(pages);
   }
-  heap->abandoned_.Store(true, memory_order_relaxed);  // written under lock_
+  heap->abandoned_.Set(true);
 }
 
 void SlotHeaps::Abandon(SlotHeap* heap) {
@@ -326,8 +323,8 @@ void SlotHeaps::KeepFreePages(SlotHeap* heap) {
     g_shared.kept_pages -= last->kept_pages_;
     last->kept_pages_ = 0;
     last->is_kept_ = false;
-    // Relaxed: written under create.
-    if (last->abandoned_.Load(memory_order_relaxed)) last->pages_->FlushFreePages(kSpace);
+    // It changes under create.
+    if (last->abandoned_.Get()) last->pages_->FlushFreePages(kSpace);
   }
 }
 
@@ -377,11 +374,10 @@ BlockError SlotHeaps::GiveBack(size_t size_class, void** slots, size_t count, co
 PageNumber SlotHeaps::StealPartial(size_t size_class, const SlotHeap* thief) {
   for (size_t i = 1; i < count(); ++i) {
     SlotHeap& heap = HeapAt(i);
-    if (&heap == thief || !heap.abandoned_.Load(memory_order_relaxed)) continue;  // a hint
+    if (&heap == thief || !heap.abandoned_.Get()) continue;
     if (!heap.lock_.TryAcquire()) continue;
     const PageNumber page = heap.classes_[size_class].partial;
-    const bool found =
-        heap.abandoned_.Load(memory_order_relaxed) && page != kNoPage;  // under lock_
+    const bool found = heap.abandoned_.Get() && page != kNoPage;
     if (found) {
       heap.Unlink(page);
       MetaOf(page).place = Place::kCurrent;
@@ -430,8 +426,7 @@ void SlotHeaps::UnlockAfterFork() {
 void SlotHeaps::AbandonOthers(const SlotHeap* survivor) {
   for (size_t i = 1; i < count(); ++i) {
     SlotHeap& heap = HeapAt(i);
-    // Relaxed: one thread is left.
-    if (&heap != survivor && !heap.abandoned_.Load(memory_order_relaxed)) Abandon(&heap);
+    if (&heap != survivor && !heap.abandoned_.Get()) Abandon(&heap);
   }
 }
 

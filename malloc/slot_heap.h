@@ -31,8 +31,9 @@ struct SlotPage {
   // Index of the heap that owns the page. Changes under the lock of the old owner; read without a
   // lock to find which lock to take.
   platform::Atomic<uint16_t> owner;
-  // Slots whose mark byte is 0 [inv.slot-free]. Atomic, since Count reads it without a lock.
-  platform::Atomic<uint16_t> free;
+  // Slots whose mark byte is 0 [inv.slot-free]. Changes under the lock of the page's heap; Count
+  // reads it without, for figures.
+  platform::Hint<uint16_t> free;
   Place place;
 };
 static_assert(sizeof(SlotPage) == 16);
@@ -75,8 +76,8 @@ class SlotHeap {
 
   platform::Lock lock_{platform::LockRank::kSlots};
   alloc::ThreadHeap* const pages_;
-  // Whether no thread owns the heap. Written under lock_; read without as a hint.
-  platform::Atomic<bool> abandoned_{false};
+  // Whether no thread owns the heap. Written under lock_.
+  platform::Hint<bool> abandoned_{false};
   ClassPages classes_[kClassCount];
 
   // Guarded by the lock of the list of heaps: the list of heaps with free pages that were

@@ -29,8 +29,8 @@ void SetMoved(PageInfo& info, bool moved) { info.ignore_off_page = moved; }
 
 // Maximum of moved blocks: each costs the process two more mappings, of some 65,000.
 constexpr size_t kMaxMoved = 8192;
-// Moved blocks. Relaxed: a count that publishes nothing.
-constinit platform::Atomic<size_t> g_moved{0};
+// Moved blocks.
+constinit platform::Count<size_t> g_moved{0};
 
 [[nodiscard]] bool RenewPages(PageNumber first, PageNumber pages) {
   if (!platform::Renew(PointerAt<void>(g_space.AddressOfPage(first)), size_t{pages} << kPageShift))
@@ -141,7 +141,7 @@ BlockError FreeSpan(void* p) {
   platform::MaybeDelay();
   if (was != static_cast<uint8_t>(PageState::kLarge)) return BlockError::kNotOut;
   if (GLEANER_UNLIKELY(IsMoved(info))) {
-    g_moved.FetchSub(1, platform::memory_order_relaxed);             // a count
+    g_moved.Subtract(1);
     if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // the pages are not reused
   }
   alloc::g_spans.Free(BlockOf(info));
@@ -170,9 +170,8 @@ bool ResizeSpan(void* p, size_t bytes) {
 }
 
 void* MoveSpan(void* p, size_t bytes) {
-  // Relaxed: a count.
-  if (g_moved.FetchAdd(1, platform::memory_order_relaxed) >= kMaxMoved) {
-    g_moved.FetchSub(1, platform::memory_order_relaxed);
+  if (g_moved.Add(1) > kMaxMoved) {
+    g_moved.Subtract(1);
     return nullptr;
   }
   const PageInfo& from = g_space.info[g_space.PageOf(AddressOf(p))];
@@ -188,7 +187,7 @@ void* MoveSpan(void* p, size_t bytes) {
     // In the remaining case (neither done nor refused) the pages stay allocated for ever.
     if (moved == platform::Moved::kRefused) (void)FreeSpan(to);
   }
-  g_moved.FetchSub(1, platform::memory_order_relaxed);  // a count
+  g_moved.Subtract(1);
   return nullptr;
 }
 

@@ -37,7 +37,7 @@ const char* Keep(const char* text) {
   return memory != nullptr ? static_cast<const char*>(memcpy(memory, text, bytes)) : "";
 }
 
-void NoteObject(void* program, const char* name, Addr bias, Range range) {
+void RecordObject(void* program, const char* name, Addr bias, Range range) {
   if (name[0] == 0) name = static_cast<const char*>(program);
   for (size_t i = 0; i < g_object_count; ++i) {
     CodeObject& known = g_objects[i];
@@ -130,14 +130,14 @@ void Symbols::LookUp(Addr* addresses, size_t count, bool names) {
   g_addresses = addresses;
   g_address_count = static_cast<size_t>(std::unique(addresses, addresses + count) - addresses);
   for (size_t i = 0; i < g_object_count; ++i) g_objects[i].loaded = false;
-  NoteObjects();
+  RecordObjects();
   if (names && g_address_count != 0) Ask();
 }
 
-void Symbols::NoteObjects() {
+void Symbols::RecordObjects() {
   char program[kMaxPath];
   if (!platform::ReadProgramPath(program, sizeof program)) program[0] = 0;
-  platform::VisitObjectRanges(NoteObject, program);
+  platform::VisitObjectRanges(RecordObject, program);
 }
 
 const CodeObject* Symbols::ObjectOf(Addr address) {

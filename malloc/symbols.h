@@ -21,7 +21,7 @@ struct CodeObject {
 class Symbols {
  public:
   // Records the loaded objects. Called before an object is unloaded. Any thread.
-  static void NoteObjects();
+  static void RecordObjects();
 
   // Looks up `count` addresses; sorts them and drops duplicates. Called once, by one thread. With
   // `names` false, or without memory, no address has a name.

@@ -28,7 +28,7 @@ struct Ring {
   uint64_t named_ns;
   // Number of the thread in the trace | of the system << 32, while the program may name the thread;
   // else 0. Written by the owner.
-  Atomic<uint64_t> nameable;
+  Hint<uint64_t> nameable;
   Atomic<uint64_t> reserved;  // words ever reserved
   // Both sides: the handover of docs/design/invariants.md.
   Atomic<uint64_t> words[kRingWords];
@@ -44,9 +44,9 @@ struct Ring {
 // that is a root, and times may look like addresses.
 constinit uint64_t* g_buffer = nullptr;  // constant after StartTrace
 constinit Atomic<Ring*> g_rings[kMaxRings] = {};
-constinit Atomic<uint32_t> g_threads{0};  // thread numbers given out
-constinit Atomic<uint64_t> g_dropped{0};
-constinit Atomic<uint64_t> g_untraced{0};
+constinit Tickets<uint32_t> g_threads{0};  // thread numbers given out
+constinit Count<uint64_t> g_dropped{0};
+constinit Count<uint64_t> g_untraced{0};
 
 constinit __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = nullptr;
 
@@ -149,11 +149,11 @@ void BeginTraceOfThread(TraceRole role, const char* name) {
   if (!HasTrace() || t_ring != nullptr) return;
   Ring* ring = TakeRing();
   if (ring == nullptr) {
-    g_untraced.FetchAdd(1, memory_order_relaxed);  // a count
+    g_untraced.Add(1);
     return;
   }
-  ring->thread = g_threads.FetchAdd(1, memory_order_relaxed) + 1;  // a number of its own
-  std::atomic_signal_fence(std::memory_order_seq_cst);             // handlers see the number
+  ring->thread = g_threads.Take() + 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // handlers see the number
   t_ring = ring;
   memset(ring->name, 0, sizeof ring->name);
   if (name != nullptr) {
@@ -163,8 +163,7 @@ void BeginTraceOfThread(TraceRole role, const char* name) {
     pthread_getname_np(pthread_self(), ring->name, sizeof ring->name);
     ring->named_ns = 0;  // threads name themselves at once
     const auto tid = static_cast<uint64_t>(CurrentThreadId());
-    // Relaxed: the number is all that the reader takes.
-    ring->nameable.Store(tid << 32 | ring->thread, memory_order_relaxed);
+    ring->nameable.Set(tid << 32 | ring->thread);
   }
   EmitThread(role, ring->name);
 }
@@ -180,7 +179,7 @@ bool WriteEndsOfThreads(bool (*write)(void* context, const uint64_t* words, size
   for (Atomic<Ring*>& slot : g_rings) {
     const Ring* ring = slot.Load(memory_order_acquire);  // pairs with TakeRing
     if (ring == nullptr) break;
-    const uint64_t nameable = ring->nameable.Load(memory_order_relaxed);  // a number by itself
+    const uint64_t nameable = ring->nameable.Get();
     if (nameable == 0 || ring->process.Load(memory_order_relaxed) != getpid()) continue;
     const uint64_t tid = nameable >> 32;
     char path[64];
@@ -206,13 +205,13 @@ void EndTraceOfThread() {
   if (ring == nullptr) return;
   if (HasTrace()) {
     LookAtName(ring);
-    if (const uint64_t nameable = ring->nameable.Load(memory_order_relaxed); nameable != 0) {
+    if (const uint64_t nameable = ring->nameable.Get(); nameable != 0) {
       EmitTrace(TraceEvent::kWaited, NowNs(), {WaitedNs(nameable >> 32)});
     }
     EmitTrace(TraceEvent::kThreadEnd, NowNs(), {});
   }
-  ring->nameable.Store(0, memory_order_relaxed);  // a number by itself
-  t_ring = nullptr;                               // handlers emit nothing from here on
+  ring->nameable.Set(0);
+  t_ring = nullptr;  // handlers emit nothing from here on
   // Release: pairs with the exchange of the next owner.
   ring->taken.Store(false, memory_order_release);
 }
@@ -229,7 +228,7 @@ void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64
     const uint64_t consumed = ring->consumed.Load(memory_order_acquire);
     at = ring->reserved.Load(memory_order_relaxed);  // this thread's and its handlers'
     if (at + count - consumed > kRingWords) {
-      g_dropped.FetchAdd(1, memory_order_relaxed);  // a count
+      g_dropped.Add(1);
       return;
     }
     // Acquire: the weakest order of CompareExchange. It fails only if a handler came between.
@@ -280,9 +279,8 @@ bool IsTraceFilling() {
              kRingWords / 4;
 }
 
-// Relaxed, both: counts.
-uint64_t DroppedTraceEvents() { return g_dropped.Load(memory_order_relaxed); }
-uint64_t UntracedThreads() { return g_untraced.Load(memory_order_relaxed); }
+uint64_t DroppedTraceEvents() { return g_dropped.Get(); }
+uint64_t UntracedThreads() { return g_untraced.Get(); }
 
 void ResetTraceAfterFork() {
   const pid_t self = getpid();
@@ -310,12 +308,12 @@ void ResetTraceAfterFork() {
     ring->consumed.Store(end, memory_order_relaxed);
     // Else the parent's thread that has become the child's first one may be another than this.
     if (is_alone) ring->taken.Store(ring == t_ring, memory_order_relaxed);
-    ring->nameable.Store(0, memory_order_relaxed);    // of a thread of the parent
+    ring->nameable.Set(0);                            // of a thread of the parent
     ring->process.Store(self, memory_order_release);  // pairs with the load in TakeRing
   }
-  g_dropped.Store(0, memory_order_relaxed);
-  g_untraced.Store(0, memory_order_relaxed);
-  if (is_alone) g_threads.Store(0, memory_order_relaxed);
+  g_dropped.Set(0);
+  g_untraced.Set(0);
+  if (is_alone) g_threads.Restart();
   if (t_ring == nullptr || stays) return;
   t_ring = nullptr;
   BeginTraceOfThread(TraceRole::kMutator, nullptr);

@@ -135,7 +135,7 @@ void StartIfPossible() {
   uint32_t start = kNotStarted;
   // Acquire: only elects the thread that starts.
   if (!g_start.CompareExchange(start, kStarting, memory_order_acquire)) return;
-  NoteStandardError();
+  RecordStandardError();
   runtime::ReadOptions();
   runtime::StartTestDevices();
   const char* path = runtime::g_options.record_file;

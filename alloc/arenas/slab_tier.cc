@@ -9,8 +9,8 @@ bool SlabTier::Init(Addr begin, size_t bytes, uint32_t unit_shift, size_t thresh
                     threshold_bytes <= kMaxThresholdBytes,
                 "slab tier: Init for units of 2^%u bytes, threshold %zu", unit_shift,
                 threshold_bytes);
-  const size_t most = bytes / 64 / kMinSlots;
-  const size_t max_bytes = threshold_bytes < most ? threshold_bytes : most;
+  const size_t max = bytes / 64 / kMinSlots;
+  const size_t max_bytes = threshold_bytes < max ? threshold_bytes : max;
   if (max_bytes >> unit_shift == 0) return true;
   first_grain_ = begin / kGrainBytes;
   const size_t grains = (begin + bytes - 1) / kGrainBytes - first_grain_ + 1;

@@ -125,8 +125,8 @@ class Result:
     def met(self):
         if not self.row.target:
             return ""
-        least = 1 - NOISE if self.row.target == 1 else self.row.target
-        return "yes" if self.ratio() >= least else "no"
+        minimum = 1 - NOISE if self.row.target == 1 else self.row.target
+        return "yes" if self.ratio() >= minimum else "no"
 
     def time_text(self, key):
         numbers = self.numbers(key)

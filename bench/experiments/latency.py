@@ -41,11 +41,11 @@ def workloads(options):
             found.append((Workload(f"{name}, {threads} mutator{'s' * (threads - 1)}", argv, argv,
                                    threads=threads), live_mb))
 
-    least = 3_000_000 if quick else 12_000_000
+    minimum = 3_000_000 if quick else 12_000_000
     for megabytes in options.megabytes or ((100, 400) if quick else (100, 1000, 4000)):
         # A quarter of the operations insert 308 bytes on average: nearly the live data once over.
         add(f"hash table, {megabytes} MB", f"hash_table --gaps --megabytes {megabytes}", megabytes,
-            lambda threads, size=megabytes: max(least, 12_000 * size // threads))
+            lambda threads, size=megabytes: max(minimum, 12_000 * size // threads))
     add("stable heap, 400 MB", "stable_heap --gaps" + " --operations 1000000" * quick, 400)
     add("request loop, 400 MB", f"request_loop --seconds {5 if quick else 20}", 400)
     add("GCBench", "gcbench --gaps")

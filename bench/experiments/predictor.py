@@ -47,12 +47,12 @@ MACHINES = {"enterprise10000": 60, "origin2000": 64}
 ON_ONE_NODE = {"bh-st": 0.3}
 MARKERS = (1, 2)
 # The marking of less is one of the roots, not of the heap.
-LEAST_BYTES = 1 << 20
+MIN_BYTES = 1 << 20
 TITLES = {"measured": "Predicted against measured",
           "thesis": "Speed-ups on the thesis's machines",
           "sensitivity": "Change of the time by figures half as large again, mean of the thesis's "
                          "programs"}
-FIRST_S, EVERY_S, MOST = 0.3, 0.4, 6  # when the program is asked for snapshots
+FIRST_S, EVERY_S, MAX_SNAPSHOTS = 0.3, 0.4, 6  # when the program is asked for snapshots
 
 
 def marking_of(path):
@@ -109,7 +109,7 @@ def ask_for_snapshots(process):
     """Signals, until the program ends."""
     def ask():
         wait_s = FIRST_S
-        for _ in range(MOST):
+        for _ in range(MAX_SNAPSHOTS):
             if ended.wait(wait_s):
                 return
             # Not process.send_signal, which may reap the process before run_program does.
@@ -152,7 +152,7 @@ def snapshots_of(workload, markers, options, predictor, machine, kept):
 def fastest_of_largest(markings):
     """Of `markings`, path: (bytes, ns, markers), the item of at least 4/5 of the largest one's bytes
     that took the least time for a byte. None if all are small or were not measured."""
-    usual = [item for item in markings.items() if item[1][0] >= LEAST_BYTES and item[1][1] > 0]
+    usual = [item for item in markings.items() if item[1][0] >= MIN_BYTES and item[1][1] > 0]
     most = max((size for _, (size, _, _) in usual), default=0)
     return min((item for item in usual if item[1][0] >= 0.8 * most),
                key=lambda item: item[1][1] / item[1][0], default=None)

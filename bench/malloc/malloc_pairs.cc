@@ -1,5 +1,5 @@
-// malloc and free by themselves, on whatever allocator is preloaded: ns for a block that is freed at
-// once, each thread's.
+// malloc and free by themselves, on whatever allocator is preloaded: ns for a block that is freed
+// at once, each thread's.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>

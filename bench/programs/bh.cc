@@ -210,7 +210,7 @@ class Thread {
       if (begin >= parameters_.bodies) break;
       const uint64_t end = std::min(begin + kForceBatch, parameters_.bodies);
       for (uint64_t i = begin; i < end; ++i) {
-        bench::NoteProgress();
+        bench::RecordProgress();
         bh::ComputeForce(order[i], g_state.root, half, parameters_.theta, parameters_.lists);
       }
     }

@@ -111,7 +111,7 @@ class Rank {
     }
     bh::Summarise(g_root);
     for (uint64_t i = begin(); i < end(); ++i) {
-      bench::NoteProgress();
+      bench::RecordProgress();
       bh::ComputeForce(g_bodies[i], g_root, cube.half, parameters_.theta, parameters_.lists);
     }
   }

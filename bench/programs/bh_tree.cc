@@ -110,7 +110,7 @@ double ReachOf(Body* const* bodies, uint64_t begin, uint64_t end) {
 }
 
 Cell* NewCell() {
-  bench::NoteProgress();
+  bench::RecordProgress();
   auto* cell = static_cast<Cell*>(GC_malloc(sizeof(Cell)));
   cell->kind = Node::Kind::kCell;
   return cell;

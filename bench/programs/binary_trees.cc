@@ -17,7 +17,7 @@ struct Node {
 };
 
 Node* Build(int depth) {
-  bench::NoteProgress();
+  bench::RecordProgress();
   auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
   if (depth > 0) {
     node->left = Build(depth - 1);

@@ -11,7 +11,7 @@ constexpr uint64_t kNotCounted = ~UINT64_C(0);
 
 template <typename T>
 T* New() {
-  bench::NoteProgress();
+  bench::RecordProgress();
   return static_cast<T*>(GC_malloc(sizeof(T)));
 }
 

@@ -51,7 +51,7 @@ struct Parameters {
 
 template <class T>
 T* New() {
-  bench::NoteProgress();
+  bench::RecordProgress();
   void* object = GC_malloc(sizeof(T));
   if (object == nullptr) bench::Fail("no memory for %lu bytes", sizeof(T));
   return static_cast<T*>(object);

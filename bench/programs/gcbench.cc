@@ -28,7 +28,7 @@ struct Parameters {
 uint64_t TreeSize(int depth) { return (UINT64_C(2) << depth) - 1; }
 
 Node* NewNode(Node* left, Node* right) {
-  bench::NoteProgress();
+  bench::RecordProgress();
   auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
   node->left = left;
   node->right = right;

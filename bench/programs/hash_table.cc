@@ -121,7 +121,7 @@ void Mutate(Stripe* stripe, uint64_t seed, uint64_t operations) {
     } else if (random >> 63 != 0) {
       Insert<kBarrier>(stripe, slot, key, random >> 8);
     }
-    bench::NoteProgress();
+    bench::RecordProgress();
     if (i % kBatch == kBatch - 1) {
       const uint64_t now_ns = bench::NowNs();
       stripe->max_stall_ns = std::max(stripe->max_stall_ns, now_ns - last_ns);

@@ -85,8 +85,8 @@ class Generator {
     const Kind kind = rng_->Below(2) == 0 ? kArray : kObject;
     ++source_->counts.of[kind];
     Emit(kind == kArray ? "[" : "{");
-    const uint64_t most = std::min<uint64_t>(budget, budget > 200 ? 40 : 12);
-    const uint64_t length = budget > 8 ? 1 + rng_->Below(most) : rng_->Below(most + 1);
+    const uint64_t max = std::min<uint64_t>(budget, budget > 200 ? 40 : 12);
+    const uint64_t length = budget > 8 ? 1 + rng_->Below(max) : rng_->Below(max + 1);
     for (uint64_t i = 0; i < length; ++i) {
       if (i != 0) Emit(",");
       if (kind == kObject) {

@@ -212,7 +212,7 @@ void AppendDocument(Buffer* buffer, const Node* node) {
 }
 
 Node* NewNode(Kind kind, uint64_t length) {
-  NoteProgress();
+  RecordProgress();
   void* memory = kind < kString ? GC_malloc_atomic(sizeof(Node)) : GC_malloc(sizeof(Node));
   auto* node = static_cast<Node*>(memory);
   node->kind = kind;

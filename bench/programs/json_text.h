@@ -47,7 +47,7 @@ void AppendString(Buffer* buffer, std::string_view characters);
 // Without blanks.
 void AppendDocument(Buffer* buffer, const Node* node);
 
-// Calls NoteProgress. Nodes without pointers lie in pointer-free memory; the others are zero.
+// Calls RecordProgress. Nodes without pointers lie in pointer-free memory; the others are zero.
 Node* NewNode(Kind kind, uint64_t length = 0);
 
 // Fails with the offset if the text is none.

@@ -62,8 +62,8 @@ Cache g_caches[bench::kMaxThreads];
 
 uint64_t LengthOf(uint64_t key) {
   const uint64_t random = bench::Mix64(~key);
-  const uint64_t least = kMinWords << random % kSizes;
-  return least + (random >> 32) % least;
+  const uint64_t min = kMinWords << random % kSizes;
+  return min + (random >> 32) % min;
 }
 
 uint64_t WordOf(uint64_t key, uint64_t index) { return bench::Mix64(key * 0x10001 + index); }
@@ -207,7 +207,7 @@ void Run(Cache* cache, uint64_t seed, uint64_t operations) {
   for (uint64_t i = 0; i < operations; ++i) {
     const auto rank = static_cast<uint64_t>(std::exp(log_keys * rng.Unit()));
     Get(cache, (rank + i / kMovesEvery) % keys);
-    bench::NoteProgress();
+    bench::RecordProgress();
   }
 }
 

@@ -44,7 +44,7 @@ struct State {
 State g_state;
 
 double* NewRow(uint64_t size) {
-  bench::NoteProgress();
+  bench::RecordProgress();
   auto* row = static_cast<double*>(GC_malloc_atomic(size * sizeof(double)));
   if (row == nullptr) bench::Fail("no memory for a row of %lu doubles", size);
   return row;
@@ -83,7 +83,7 @@ void AddRows(double* __restrict sum, const double* factors, double* const* right
              uint64_t size) {
   uint64_t k = 0;
   for (; k + kUnroll <= count; k += kUnroll) {
-    bench::NoteProgress();
+    bench::RecordProgress();
     const double *r0 = right[k], *r1 = right[k + 1], *r2 = right[k + 2], *r3 = right[k + 3];
     const double f0 = factors[k], f1 = factors[k + 1], f2 = factors[k + 2], f3 = factors[k + 3];
     for (uint64_t j = 0; j < size; ++j) {
@@ -164,7 +164,7 @@ class Thread {
         bench::Fail("row %lu of product %lu times the vector is %.17g, not %.17g", i, number, is,
                     expected);
       }
-      bench::NoteProgress();
+      bench::RecordProgress();
     });
   }
 

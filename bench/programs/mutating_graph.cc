@@ -298,7 +298,7 @@ void Run(int thread, const Parameters& parameters, uint64_t seed) {
       } else {
         Redirect(thread, parameters, part, &rng);
       }
-      bench::NoteProgress();
+      bench::RecordProgress();
     }
     bench::WaitForAll();
     Export(thread, parameters, &rng);

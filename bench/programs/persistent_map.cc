@@ -261,7 +261,7 @@ void Run(int thread, int threads, const Parameters& parameters, uint64_t seed) {
     Operate(owner, key, random, i);
     if (threads > 1 && i % kForeignEvery == 0) LookIntoOther(thread, threads, key, random >> 32);
     if (i % parameters.version_every == 0) KeepVersion(owner, parameters, &rng);
-    bench::NoteProgress();
+    bench::RecordProgress();
   }
 }
 

@@ -32,7 +32,7 @@ uint64_t ValueOf(uint64_t seed, uint64_t number) { return bench::Mix64(seed + nu
 
 void Build(uint64_t items, uint64_t seed) {
   for (uint64_t i = 0; i < items; ++i) {
-    bench::NoteProgress();
+    bench::RecordProgress();
     auto* item = static_cast<Item*>(GC_malloc(sizeof(Item)));
     if (item == nullptr) bench::Fail("no memory for %lu items", items);
     item->next = g_list;

@@ -94,7 +94,7 @@ void Run(Forest* forest, uint64_t seed, uint64_t operations, uint64_t store_ever
       if (leaf->extra != nullptr && leaf->extra->number >= i) bench::Fail("a new node is damaged");
       leaf->extra = NewNode(i);
     }
-    bench::NoteProgress();
+    bench::RecordProgress();
   }
 }
 

@@ -111,7 +111,7 @@ std::string LoadedLibrary() {
 
 }  // namespace
 
-void NoteGap() {
+void RecordGap() {
   if (t_gaps == nullptr) return;
   const uint64_t now = NowNs();
   t_gaps->histogram.Record(now - t_gaps->last_ns);

@@ -28,9 +28,9 @@ struct Measurement {
 // last call is recorded, so that the longest is what the thread notices of the collector, whichever
 // it is. Costs a look at the clock then, otherwise a predicted branch.
 extern bool g_measure_gaps;
-void NoteGap();
-inline void NoteProgress() {
-  if (__builtin_expect(g_measure_gaps, false)) NoteGap();
+void RecordGap();
+inline void RecordProgress() {
+  if (__builtin_expect(g_measure_gaps, false)) RecordGap();
 }
 // The thread has waited for others: the time since its last call is no gap.
 void ForgetProgress();

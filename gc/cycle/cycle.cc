@@ -33,7 +33,7 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   config_ = config;
   quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerCard;
   has_driver_ = has_driver;
-  expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // a hint
+  expected_bytes_.Set(last_scanned_bytes_ + allocated_bytes);
   armed_end_ = 0;
   writes_.DisarmBelow(0);
   writes_.BeginPeriod();
@@ -41,7 +41,7 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   frontier_ = EndCommitted(Space::kScanned);
   throttle_.Reset();  // the urgency may still be that of a cycle whose arming failed
   discards_marks_ = false;
-  scanned_.Store(0, memory_order_relaxed);  // a hint
+  scanned_.Set(0);
   SetState(CycleState::kArming);
 }
 
@@ -111,7 +111,7 @@ Cycle::Next Cycle::Handshake(Addr stack_pointer) {
 void Cycle::Mark(uint64_t slice_bytes) {
   drained_ = begun_ ? marker_->Continue(slice_bytes) : marker_->MarkFromRoots(&roots_, slice_bytes);
   begun_ = true;
-  scanned_.Store(marker_->statistics().bytes_scanned, memory_order_relaxed);  // a hint to others
+  scanned_.Set(marker_->statistics().bytes_scanned);
   // Publishes drained_ and the marker's state to the load in Advance.
   slice_.Store(0, memory_order_seq_cst);
   FutexWakeAll(&slice_);
@@ -184,7 +184,7 @@ void Cycle::DiscardMarks() {
 uint64_t Cycle::WorkLeft() const {
   const uint64_t scanned =
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
-  const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // written under the lock
+  const uint64_t all = expected_bytes_.Get();
   const uint64_t left = scanned < all ? all - scanned : 0;
   return (left > all / 16 ? left : all / 16) + last_pending_cards_ * RescanSet::kCardBytes;
 }
@@ -195,10 +195,8 @@ void Cycle::Raise(Urgency urgency) {
 
 double Cycle::Progress() const {
   if (state() == CycleState::kReady) return 1;
-  // Relaxed, both: the result is an estimate.
-  const uint64_t expected = expected_bytes_.Load(memory_order_relaxed);
-  return static_cast<double>(scanned_.Load(memory_order_relaxed)) /
-         static_cast<double>(expected + 1);
+  const uint64_t expected = expected_bytes_.Get();
+  return static_cast<double>(scanned_.Get()) / static_cast<double>(expected + 1);
 }
 
 uint64_t Cycle::EndMarking() {

@@ -57,9 +57,9 @@ class Cycle {
   }
 
   // --- Any thread: hints without the lock. ---
-  CycleState state() const { return state_.Load(platform::memory_order_relaxed); }
+  CycleState state() const { return state_.Get(); }
   // For readers of another process.
-  const platform::Atomic<CycleState>& state_place() const { return state_; }
+  const platform::Hint<CycleState>& state_place() const { return state_; }
   bool IsUnderWay() const {
     return state() != CycleState::kIdle && state() != CycleState::kAbandoned;
   }
@@ -128,8 +128,7 @@ class Cycle {
   size_t PendingCards() const;
   void SetState(CycleState state) {
     platform::MaybeDelay();
-    // Relaxed: guarded by the lock; without the lock, the state is a hint.
-    state_.Store(state, platform::memory_order_relaxed);
+    state_.Set(state);
     platform::OnCycleState(state);
     platform::MaybeDelay();
   }
@@ -138,7 +137,7 @@ class Cycle {
   Marker* marker_ = nullptr;
   HeapWrites& writes_;
   // Guarded by the collector lock, except where a field says otherwise.
-  platform::Atomic<CycleState> state_{CycleState::kIdle};  // written under the lock
+  platform::Hint<CycleState> state_{CycleState::kIdle};  // written under the lock
   enum class Tables : uint8_t { kUntried, kReserved, kRefused };
   Tables tables_ = Tables::kUntried;  // reserving the tables is tried once
   ShadowCopies shadows_;
@@ -159,11 +158,11 @@ class Cycle {
   size_t last_pending_cards_ = 0;    // pending cards when the last round began
   uint64_t last_scanned_bytes_ = 0;
   // Bytes to scan in this cycle: as many as in the last, and those allocated since. Written under
-  // the lock; elsewhere a hint.
-  platform::Atomic<uint64_t> expected_bytes_{0};
+  // the lock.
+  platform::Hint<uint64_t> expected_bytes_{0};
   // Bytes scanned in this cycle before the slice under way. Written by the thread that has the
-  // slice; elsewhere a hint.
-  platform::Atomic<uint64_t> scanned_{0};
+  // slice.
+  platform::Hint<uint64_t> scanned_{0};
 
   bool has_driver_ = false;
   Throttle throttle_;

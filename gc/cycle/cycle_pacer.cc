@@ -21,8 +21,7 @@ uint64_t CyclePacer::ExpectedScanBytes() const {
   const ptrdiff_t allocated = pacer_.AllocatedSinceStop();
   const ptrdiff_t at_stop = allocated > due ? allocated : due;
   const uint64_t expected = forecast_.ScanBytes(at_stop > 0 ? static_cast<uint64_t>(at_stop) : 0);
-  const uint64_t with_huge =
-      forecast_.ScanBytes(0) + alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
+  const uint64_t with_huge = forecast_.ScanBytes(0) + alloc::g_huge_bytes.Get();
   return expected > with_huge ? expected : with_huge;
 }
 
@@ -58,7 +57,7 @@ double CyclePacer::RunNs() const {
 // How much processor time the program loses while a concurrent cycle is under way. A cycle takes
 // the processors that are not idle from the program while it marks, and makes its first writes to
 // memory slow. Before the first cycle it is not known how much the program writes: all that is
-// armed at most, and no more than it can in the time of the marking. That is the least. What the
+// armed at max, and no more than it can in the time of the marking. That is the least. What the
 // program loses by sharing caches and cores with the markers, and by marking itself, is known from
 // the cycles before.
 double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
@@ -73,13 +72,13 @@ double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
   if (written_bytes_ != UINT64_MAX) {
     faults = writes_.FaultNs(written_bytes_);
   } else {
-    const double most = marking / markers * busy;
+    const double max = marking / markers * busy;
     faults = writes_.FaultNs(ExpectedScanBytes());
-    if (faults > most) faults = most;
+    if (faults > max) faults = max;
   }
-  const double least = marking * taken + faults;
+  const double min = marking * taken + faults;
   const double seen = slowdown_ * static_cast<double>(ExpectedScanBytes());
-  return seen > least ? seen : least;
+  return seen > min ? seen : min;
 }
 
 // What a concurrent cycle costs the program more than a stop-parallel collection, in processor
@@ -163,10 +162,10 @@ uint64_t CyclePacer::SliceBytes(uint64_t allocated_bytes) const {
   constexpr uint64_t kMax = 1 * kMiB;  // some 0.5 ms
   if (slice_bytes_ != 0) return slice_bytes_;
   const ptrdiff_t allowance = pacer_.allowance();
-  const ptrdiff_t least_room = allowance / 64 + 1;
+  const ptrdiff_t min_room = allowance / 64 + 1;
   const ptrdiff_t room = allowance - pacer_.allocated();
   const double ratio = static_cast<double>(cycle_.WorkLeft()) /
-                       static_cast<double>(room > least_room ? room : least_room);
+                       static_cast<double>(room > min_room ? room : min_room);
   const double wanted = ratio * rate_ * static_cast<double>(allocated_bytes);
   return wanted < kMin ? kMin : wanted > kMax ? kMax : static_cast<uint64_t>(wanted);
 }

@@ -6,7 +6,6 @@
 
 namespace gleaner::gc {
 
-using platform::memory_order_relaxed;
 using platform::memory_order_seq_cst;
 
 bool Driver::Start(Step step, void* context) {
@@ -15,7 +14,7 @@ bool Driver::Start(Step step, void* context) {
   step_ = step;
   context_ = context;
   refused_ = !platform::StartHelperThread(Main, this);
-  running_.Store(!refused_, memory_order_relaxed);  // a hint to others
+  running_.Set(!refused_);
   return !refused_;
 }
 
@@ -38,7 +37,7 @@ void* Driver::Main(void* driver) {
 
 void Driver::ResetAfterFork(bool wanted) {
   refused_ = !wanted;
-  running_.Store(false, memory_order_relaxed);  // the only thread
+  running_.Set(false);
 }
 
 }  // namespace gleaner::gc

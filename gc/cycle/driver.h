@@ -19,7 +19,7 @@ class Driver {
   // that starting a thread takes.
   bool Start(Step step, void* context);
   // Any thread.
-  bool running() const { return running_.Load(platform::memory_order_relaxed); }  // a hint
+  bool running() const { return running_.Get(); }
   void Wake();
   // In a forked child, where the thread does not exist. `wanted`: Start may start it again.
   void ResetAfterFork(bool wanted);
@@ -30,9 +30,9 @@ class Driver {
   // Constant once the thread runs.
   Step step_ = nullptr;
   void* context_ = nullptr;
-  bool refused_ = false;                   // guarded by the collector lock
-  platform::Atomic<bool> running_{false};  // written under the collector lock
-  platform::Atomic<uint32_t> wakes_{0};    // the thread sleeps on it
+  bool refused_ = false;                 // guarded by the collector lock
+  platform::Hint<bool> running_{false};  // written under the collector lock
+  platform::Atomic<uint32_t> wakes_{0};  // the thread sleeps on it
 };
 
 }  // namespace gleaner::gc

@@ -129,7 +129,7 @@ bool HeapWrites::Arm(PageNumber begin, PageNumber end) {
 void HeapWrites::Fetch(PageNumber begin, PageNumber end) {
   const size_t bytes = tracker_.FetchAndRearm(g_space.AddressOfPage(begin),
                                               g_space.AddressOfPage(end), SetPending, &rescan_set_);
-  written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
+  written_bytes_.Add(bytes);
 }
 
 // Workers run this in parallel: pieces do not overlap, and any thread may call RescanSet::Set.
@@ -138,21 +138,20 @@ void HeapWrites::FetchPieces(void* writes, int) {
   const PageNumber end = self->fetch_end_;
   const uint32_t pieces = end / kFetchPages + (end % kFetchPages != 0);
   for (;;) {
-    // Relaxed: only uniqueness counts. The helpers' wake-up publishes the pieces, the end of the
-    // job the cards that were set.
-    const uint32_t piece = self->next_piece_.FetchAdd(1, memory_order_relaxed);
+    // The helpers' wake-up publishes the pieces, the end of the job the cards that were set.
+    const uint32_t piece = self->next_piece_.Take();
     if (piece >= pieces) return;
     const PageNumber begin = piece * kFetchPages;
     const size_t bytes = self->tracker_.FetchLast(
         g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, kFetchPages)),
         SetPending, &self->rescan_set_);
-    self->written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
+    self->written_bytes_.Add(bytes);
   }
 }
 
 void HeapWrites::FetchLastWorldStopped(PageNumber end) {
   fetch_end_ = end;
-  next_piece_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
+  next_piece_.Restart();
   pool_->Begin(FetchPieces, this);
   if (tracker_.traits().last_fetch_is_shared && end >= kMinSharedFetchPages) pool_->WakeAll();
   FetchPieces(this, 0);

@@ -70,7 +70,7 @@ class HeapWrites {
   // Bytes that the program has written to for the first time in the last collection's period, as
   // far as the collection fetched them: it was a minor one, or marked concurrently; else 0.
   uint64_t written_bytes() const {
-    return written_bytes_.Load(platform::memory_order_relaxed);  // the fetches are over
+    return written_bytes_.Get();  // the fetches are over
   }
   // Nanoseconds that these writes have taken.
   uint64_t fault_ns() const { return static_cast<uint64_t>(FaultNs(written_bytes())); }
@@ -89,7 +89,7 @@ class HeapWrites {
   const RescanSet& rescan_set() const { return rescan_set_; }
   // A cycle begins to arm, or the final stop of none: what is written counts from now on.
   void BeginPeriod() {
-    written_bytes_.Store(0, platform::memory_order_relaxed);  // no worker fetches
+    written_bytes_.Set(0);  // no worker fetches
   }
   // Arms the pages of [begin, end) that have objects, except current pages of threads. If the
   // tracker reports unarmed pages as dirty, that suffices: objects on the other pages are allocated
@@ -157,11 +157,11 @@ class HeapWrites {
   RescanSet rescan_set_;
   // A Memory for each page; pages beyond the committed part are kNothingOld.
   alloc::ReservedArray<uint8_t> memory_;
-  alloc::PageNumber to_disarm_ = 0;              // pages below may be armed, and need not be
-  platform::Atomic<uint64_t> written_bytes_{0};  // fetched in this period
-  // Of the last fetch: its end, and the next piece to claim.
+  alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
+  platform::Count<uint64_t> written_bytes_{0};  // fetched in this period
+  // Of the last fetch: its end, and the pieces that FetchPieces claims.
   alloc::PageNumber fetch_end_ = 0;
-  platform::Atomic<uint32_t> next_piece_{0};
+  platform::Tickets<uint32_t> next_piece_{0};
 };
 
 }  // namespace gleaner::gc

@@ -20,12 +20,12 @@ bool IsIn(const ObjectRef& object, Addr a) { return a - object.base < object.byt
 
 constinit platform::Atomic<bool> g_any_registered{false};
 
-void NoteRegistered(Addr a, Registered what) {
+void RecordRegistered(Addr a, Registered what) {
   ObjectRef object;
   if (!FindSlot(a, &object)) return;
   // Relaxed: another thread gets the object from this one, ordered by whatever passes it.
   g_any_registered.Store(true, platform::memory_order_relaxed);
-  alloc::g_space.info[object.page].NoteRegistered(what);
+  alloc::g_space.info[object.page].SetRegistered(what);
 }
 
 bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* old) {
@@ -39,7 +39,7 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
     *present = finalizer;
     return true;
   }
-  NoteRegistered(object, kFinalized);
+  RecordRegistered(object, kFinalized);
   if (ObjectRef found; FindSlot(object, &found) && object - found.base > max_offset_) {
     max_offset_ = object - found.base;
   }
@@ -53,7 +53,7 @@ void Finalizers::MoveOne(Addr from, Addr to) {
   const Finalizer finalizer = *present;
   table_.Erase(Hide(from));  // first, so that the insertion cannot need memory
   if (to == 0) return;
-  NoteRegistered(to, kFinalized);
+  RecordRegistered(to, kFinalized);
   table_.Insert(Hide(to), finalizer);
 }
 
@@ -187,8 +187,8 @@ bool Finalizers::Take(Ready* out) {
 }
 
 LinkResult Links::Register(Addr link, Addr object) {
-  NoteRegistered(object, kLinkTarget);
-  NoteRegistered(link, kHoldsLink);
+  RecordRegistered(object, kLinkTarget);
+  RecordRegistered(link, kHoldsLink);
   Target* present = table_.Find(Hide(link));
   if (present != nullptr) {
     present->hidden_object = Hide(object);
@@ -208,7 +208,7 @@ LinkResult Links::Move(Addr from, Addr to) {
   if (table_.Find(Hide(to)) != nullptr) return LinkResult::kDuplicate;
   const Target target = *present;
   table_.Erase(Hide(from));  // first, so that the insertion cannot need memory
-  NoteRegistered(to, kHoldsLink);
+  RecordRegistered(to, kHoldsLink);
   table_.Insert(Hide(to), target);
   IndexIfWanted(to, Hide(target.hidden_object));
   return LinkResult::kNew;

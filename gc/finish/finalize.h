@@ -19,8 +19,8 @@
 // its finalizers, also queued ones; the links to it, which are cleared; the links in it. When the
 // object is resized and moves, its finalizers and the links in it move along; the links to it are
 // cleared, since they hold the old address. PageInfo::registered tells which pages may have such
-// objects. Registering notes the page, under the lock, before the program can free the object. So a
-// thread that frees an object and finds no note does not need the lock.
+// objects: registering sets it, under the lock, before the program can free the object. So a thread
+// that frees an object and finds it 0 does not need the lock.
 #pragma once
 
 #include "alloc/metadata/hash_table.h"
@@ -37,7 +37,7 @@ enum Registered : uint8_t {
   kSampled = 16,  // gc/finish/heap_samples.h
 };
 // Sets the bit `what` for the page of the object that `a` points into, if there is an object.
-void NoteRegistered(Addr a, Registered what);
+void RecordRegistered(Addr a, Registered what);
 // Whether anything was ever registered. Relaxed: a thread that has an object for which something is
 // registered sees true, ordered by whatever passed the object to the thread.
 extern platform::Atomic<bool> g_any_registered;

@@ -25,9 +25,9 @@ constexpr auto StackOf(uint64_t key) {
 
 }  // namespace
 
-void HeapSamples::Note(Addr object, size_t bytes, platform::StackId stack) {
+void HeapSamples::Record(Addr object, size_t bytes, platform::StackId stack) {
   if (is_suspended_) return;
-  if (bytes != 0) NoteRegistered(object, kSampled);
+  if (bytes != 0) RecordRegistered(object, kSampled);
   const platform::LockGuard guard(lock_);
   ForgetLocked(object);
   if (bytes == 0) return;

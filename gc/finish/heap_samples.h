@@ -29,9 +29,9 @@ struct SampleSite {
 
 class HeapSamples {
  public:
-  // Notes that the object, allocated by this stack, is sampled at this size; with `bytes` 0 that it
-  // is not. What was noted of it before is dropped. Any thread.
-  void Note(Addr object, size_t bytes, platform::StackId stack);
+  // Records that the object, allocated by this stack, is sampled at this size; with `bytes` 0 that
+  // it is not. What was noted of it before is dropped. Any thread.
+  void Record(Addr object, size_t bytes, platform::StackId stack);
   // Drops the object's sample if there is one. Any thread.
   void Forget(Addr object);
   // Drops the samples of white objects. World stopped, at the end of marking.

@@ -73,7 +73,7 @@ void Sweeper::Begin(uint8_t dead) {
     end_[s] = EndCommitted(space);
     pages_ += end_[s] - begin_[s];
   }
-  next_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
+  next_.Restart();
 }
 
 void Sweeper::Run(SweepTotals* totals) {
@@ -83,12 +83,11 @@ void Sweeper::Run(SweepTotals* totals) {
 }
 
 bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
-  // Relaxed, here and below: only uniqueness counts. This check keeps the counter from growing
-  // without bound.
-  if (next_.Load(memory_order_relaxed) * pages >= pages_) return false;
+  // This check keeps the numbers from growing without bound.
+  if (next_.Next() * pages >= pages_) return false;
   // Claims go from the highest page down and so do pages within one, as the lists are
   // last-in-first-out: threads will allocate upwards.
-  const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
+  const size_t claim = next_.Take();
   platform::MaybeDelay();  // the pages are claimed and not swept
   if (claim * pages >= pages_) return false;
   // Commitment is a multiple of the claim, so no claim crosses from one space to the other.
@@ -115,7 +114,7 @@ void Sweeper::BeginConcurrentWorldStopped(uint8_t dead) {
     });
   }
   steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // the world is stopped
-  is_concurrent_.Store(true, memory_order_relaxed);                 // the world is stopped
+  is_concurrent_.Set(true);
 }
 
 bool Sweeper::Step() {
@@ -136,7 +135,7 @@ void Sweeper::EndConcurrent() {
   // Relaxed: no byte is dead any more, so a thread may use either value.
   alloc::g_dead_mark.Store(0, memory_order_relaxed);
   platform::MaybeDelay();
-  is_concurrent_.Store(false, memory_order_relaxed);  // written under the collector lock
+  is_concurrent_.Set(false);
 }
 
 bool Sweeper::TotalsOfSteps(SweepTotals* totals) const {
@@ -149,8 +148,8 @@ void Sweeper::ResetAfterFork() {
   if (!IsConcurrent()) return;
   // Threads that do not exist in the child may have had claims.
   totals_are_whole_ = false;
-  next_.Store(0, memory_order_relaxed);  // a single thread is left, here and below
-  steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);
+  next_.Restart();
+  steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // a single thread is left
 }
 
 void Sweeper::Disclaim() {

@@ -17,13 +17,13 @@ void ToggleRefs::Filter(Keep keep) {
 bool ToggleRefs::Add(Addr object, bool strong) {
   if (refs_.max() == 0 && !refs_.Reserve(kMaxRefs)) return false;
   if (!refs_.EnsureCommitted(count_ + 1)) return false;
-  NoteRegistered(object, kToggled);
+  RecordRegistered(object, kToggled);
   refs_[count_++] = {object, strong};
   return true;
 }
 
 void ToggleRefs::Move(Addr object, Addr to) {
-  if (to != 0) NoteRegistered(to, kToggled);
+  if (to != 0) RecordRegistered(to, kToggled);
   Filter([object, to](Ref* ref) {
     if (ref->object != object) return true;
     ref->object = to;

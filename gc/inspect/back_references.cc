@@ -60,14 +60,14 @@ void BackReferences::AddRoots(const RootTasks& roots, bool stacks) {
 void BackReferences::AddPage(PageNumber page) {
   if (!IsUncollectable(g_space.info[page].kind)) return;
   alloc::ForEachSlotOf(page, [this](const ObjectRef& object) {
-    if (*object.mark() == black_) Note(object, {});
+    if (*object.mark() == black_) Record(object, {});
   });
 }
 
 // Adds objects that are black for another reason: finalizable objects and all they refer to.
 void BackReferences::AddRest(const Marker& marker) {
   alloc::ForEachSlot([&](const ObjectRef& object) {
-    if (marker.IsMarked(object)) Note(object, {0, From::kFinalizer});
+    if (marker.IsMarked(object)) Record(object, {0, From::kFinalizer});
   });
 }
 
@@ -85,10 +85,10 @@ void BackReferences::Words(Addr begin, Addr end, From from, bool interior) {
 void BackReferences::Word(Addr word, Addr at, From from, bool interior) {
   ObjectRef object;
   if (!IsPointer(word, interior, config_, &object) || *object.mark() != black_) return;
-  Note(object, {at, from});
+  Record(object, {at, from});
 }
 
-void BackReferences::Note(const ObjectRef& object, Reference reference) {
+void BackReferences::Record(const ObjectRef& object, Reference reference) {
   if (failed_ || table_.Find(object.base) != nullptr) return;
   if (table_.Insert(object.base, reference) == nullptr || !queue_.EnsureCommitted(tail_ + 1)) {
     failed_ = true;

@@ -46,7 +46,7 @@ class BackReferences {
   void AddRest(const Marker& marker);
   void Words(Addr begin, Addr end, From from, bool interior);
   void Word(Addr word, Addr at, From from, bool interior);
-  void Note(const alloc::ObjectRef& object, Reference reference);
+  void Record(const alloc::ObjectRef& object, Reference reference);
   void Drain();
 
   alloc::HashTable<Reference> table_;  // by base

@@ -25,11 +25,9 @@ constexpr unsigned kProcedureShift = 2;
 constexpr unsigned kEnvironmentShift = 8;
 
 // The last wrong descriptor complained about: one message for each descriptor, not for each object.
-constinit platform::Atomic<uint64_t> g_complained{0};
+constinit platform::Hint<uint64_t> g_complained{0};
 
-bool FirstComplaintAbout(uint64_t what) {
-  return g_complained.Exchange(what, platform::memory_order_relaxed) != what;  // only a message
-}
+bool FirstComplaintAbout(uint64_t what) { return g_complained.Exchange(what) != what; }
 
 // Some object's own descriptor has named a mark procedure, though its kind does not.
 constinit platform::Atomic<bool> g_named_by_object{false};

@@ -153,8 +153,8 @@ bool MarkWorker::MustPause() const {
 // Whether another thread waits for the pause; else it may come a little later.
 bool MarkWorker::IsPauseWanted() const {
   if (marker_->pause_.Load(memory_order_seq_cst)) return true;
-  // Relaxed: a hint that may be stale; the mutator parks at the end of its critical section.
-  return marker_->is_concurrent_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
+  // If this misses a stop, the mutator parks at the end of its critical section.
+  return marker_->is_concurrent_ && platform::t_critical.stop_pending->Get();
 }
 
 void MarkWorker::Prefetch(PackedRange range) const {

@@ -136,8 +136,7 @@ void Marker::DrainLeftovers() {
 }
 
 bool Marker::IsAllClaimed() const {
-  return roots_->AllClaimed() &&
-         next_rescanned_.Load(memory_order_relaxed) >= rescan_end_;  // no worker is in the job
+  return roots_->AllClaimed() && next_rescanned_.Next() >= rescan_end_;
 }
 
 bool Marker::HasNothing() const {

@@ -234,8 +234,7 @@ class Marker {
   // The next Continue scans all cards that are pending now. Cards that become pending during that
   // Continue may be left for the next round. pre: no worker is in the job.
   void BeginRescan() {
-    next_rescanned_.Store(0,
-                          platform::memory_order_relaxed);  // published with the helpers' wake-up
+    next_rescanned_.Restart();
     rescan_end_ = rescan_set_->pages();
   }
   // After MarkFromRoots: rescans until no card is pending and no range is left that a full stack
@@ -325,7 +324,7 @@ class Marker {
   platform::Atomic<bool> kept_explicitly_{false};
 
   MarkCrew<RealClock> crew_;
-  platform::Atomic<size_t> next_rescanned_{0};  // the next page to claim in this round
+  platform::Tickets<size_t> next_rescanned_{0};  // pages to claim in this round
   // Stored before crew_.work_available is raised, as crew_.done is: Note [sleepers].
   platform::Atomic<bool> pause_{false};
   platform::Atomic<bool> slice_over_{false};  // a worker has to pause in this job

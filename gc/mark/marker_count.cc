@@ -14,13 +14,13 @@ double Log2(int n) {
 
 }  // namespace
 
-int MarkersAtStart(const MarkingTimes& last, int most) {
-  if (last.workers < 2 || most < 2) return 1;
+int MarkersAtStart(const MarkingTimes& last, int max) {
+  if (last.workers < 2 || max < 2) return 1;
   const double parallelism = last.Parallelism();
   if (parallelism < 2 / (1 + kLn2)) return last.workers > 2 ? 2 : 1;
   const double lost = 1 - parallelism / last.workers;
   const double wanted = kLn2 * Log2(last.workers) * parallelism;
-  return wanted >= most * lost ? most : static_cast<int>(wanted / lost);
+  return wanted >= max * lost ? max : static_cast<int>(wanted / lost);
 }
 
 }  // namespace gleaner::gc

@@ -35,7 +35,7 @@ struct MarkingTimes {
   }
 };
 
-// For a marking like `last` with at most `most` workers: how many begin. 1 to most.
-int MarkersAtStart(const MarkingTimes& last, int most);
+// For a marking like `last` with at most `max` workers: how many begin. 1 to max.
+int MarkersAtStart(const MarkingTimes& last, int max);
 
 }  // namespace gleaner::gc

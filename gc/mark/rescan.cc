@@ -11,7 +11,6 @@ using alloc::ObjectRef;
 using alloc::PageInfo;
 using alloc::PageNumber;
 using alloc::PageState;
-using platform::memory_order_relaxed;
 
 namespace {
 
@@ -185,10 +184,9 @@ void MarkWorker::RescanPage(PageNumber page) {
 // Claims a group of pages of the round and rescans it. False if all pages are claimed.
 bool MarkWorker::RescanNext() {
   const PageNumber end = marker_->rescan_end_;
-  // Relaxed: only uniqueness counts.
-  if (marker_->next_rescanned_.Load(memory_order_relaxed) >= end) return false;
+  if (marker_->next_rescanned_.Next() >= end) return false;
   constexpr size_t kPages = RescanSet::kPagesPerGroup;
-  const size_t begin = marker_->next_rescanned_.FetchAdd(kPages, memory_order_relaxed);
+  const size_t begin = marker_->next_rescanned_.Take(kPages);
   if (begin >= end || !marker_->rescan_set_->TakeGroup(begin / kPages)) return true;
   for (size_t page = begin; page < begin + kPages && page < end; ++page) {
     RescanPage(static_cast<PageNumber>(page));

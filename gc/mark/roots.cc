@@ -10,7 +10,7 @@ namespace gleaner::gc {
 
 void RootTasks::Clear() {
   count_ = 0;
-  next_.Store(0, platform::memory_order_relaxed);  // workers start later and acquire then
+  next_.Restart();
 }
 
 bool RootTasks::Append(platform::Range range, RootKind kind) {
@@ -50,14 +50,14 @@ void RootTasks::AddUncollectablePages() {
 }
 
 size_t RootTasks::Claim() {
-  const size_t task = next_.FetchAdd(1, platform::memory_order_relaxed);  // only uniqueness counts
+  const size_t task = next_.Take();
   return task < count_ ? task : count_;
 }
 
 bool RootTasks::HasUnclaimed(uint64_t bytes) const {
   uint64_t found = 0;
-  // Relaxed: a hint. Of pages it is not known how many have objects that are roots.
-  for (size_t i = next_.Load(platform::memory_order_relaxed); i < count_ && found < bytes; ++i) {
+  // Of pages it is not known how many have objects that are roots.
+  for (size_t i = next_.Next(); i < count_ && found < bytes; ++i) {
     const bool is_pages = tasks_[i].kind == RootKind::kUncollectablePages;
     if (!is_pages) found += tasks_[i].range.end - tasks_[i].range.begin;
   }

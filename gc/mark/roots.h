@@ -42,9 +42,7 @@ class RootTasks {
   size_t Claim();
   // Whether the tasks that nobody has claimed yet have `bytes` of words to read at least. A hint.
   bool HasUnclaimed(uint64_t bytes) const;
-  bool AllClaimed() const {
-    return next_.Load(platform::memory_order_relaxed) >= count_;
-  }  // a count
+  bool AllClaimed() const { return next_.Next() >= count_; }
 
  private:
   static constexpr size_t kMaxTasks = size_t{1} << 20;
@@ -57,7 +55,7 @@ class RootTasks {
 
   alloc::ReservedArray<Task> tasks_;
   size_t count_ = 0;
-  platform::Atomic<size_t> next_{0};
+  platform::Tickets<size_t> next_{0};
 };
 
 // Copies of root words, which are scanned later: the memory they were read from may be gone by

@@ -39,7 +39,7 @@ class ShadowCopies {
     max_copies_ = words_.EnsureCommitted(units / kMinShare * kUnitWords)
                       ? static_cast<uint32_t>(units / kMinShare)
                       : 0;
-    made_.Store(0, platform::memory_order_relaxed);  // no worker is in the job
+    made_.Restart();
   }
 
   // The shadow copy of a unit that is about to be rescanned. Null: the unit is to be scanned whole.
@@ -54,10 +54,8 @@ class ShadowCopies {
     }
     *fresh = number == kOnce;
     if (!*fresh) return ShadowOf(number);
-    // Relaxed: only uniqueness counts.
-    const uint32_t made = made_.Load(platform::memory_order_relaxed);
-    if (made >= max_copies_) return nullptr;
-    const uint32_t mine = made_.FetchAdd(1, platform::memory_order_relaxed);  // a unique number
+    if (made_.Next() >= max_copies_) return nullptr;
+    const uint32_t mine = made_.Take();
     if (mine >= max_copies_) return nullptr;
     number = mine + kFirst;
     return static_cast<Addr*>(memset(ShadowOf(number), 0, kUnitBytes));
@@ -81,7 +79,7 @@ class ShadowCopies {
   alloc::ReservedArray<Addr> words_;        // of the copies
   size_t units_ = 0;                        // units that numbers_ has room for
   uint32_t max_copies_ = 0;                 // maximum of copies
-  platform::Atomic<uint32_t> made_{0};      // copies made; may exceed max_copies_
+  platform::Tickets<uint32_t> made_{0};     // copies made; may exceed max_copies_
 };
 
 }  // namespace gleaner::gc

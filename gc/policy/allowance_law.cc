@@ -54,8 +54,8 @@ uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t live_bytes, uint
   double growth = std::sqrt(kTimeWeight * cost_ratio() / (1 + kTimeWeight * touch_part));
   if (growth > kMaxGrowth) growth = kMaxGrowth;
   double bytes = growth * footprint;
-  const double least = kMinGrowth * static_cast<double>(live_bytes);
-  if (bytes < least) bytes = least;
+  const double min = kMinGrowth * static_cast<double>(live_bytes);
+  if (bytes < min) bytes = min;
   const double scale = kDefaultDivisor / static_cast<double>(free_space_divisor);
   return in_cycle_bytes + static_cast<uint64_t>(bytes * scale);
 }

@@ -40,9 +40,9 @@ Decision Decide(const Tunables& tunables, const Measurements& found) {
 }
 
 void Schedule::EndCycle(ptrdiff_t bytes) {
-  const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);
+  const ptrdiff_t before = cycle_bytes_.Get();
   const ptrdiff_t smoothed = before == PTRDIFF_MAX ? bytes : before + (bytes - before) / 4;
-  cycle_bytes_.Store(smoothed > bytes ? smoothed : bytes, platform::memory_order_relaxed);
+  cycle_bytes_.Set(smoothed > bytes ? smoothed : bytes);
 }
 
 }  // namespace gleaner::gc

@@ -149,32 +149,28 @@ class Schedule {
   // --- Any thread: requests. ---
   // The program asks for a cycle: one begins as soon as it can, whatever has been allocated. Until
   // a cycle begins.
-  void WantCycle() { is_cycle_wanted_.Store(true, platform::memory_order_relaxed); }  // a hint
+  void WantCycle() { is_cycle_wanted_.Set(true); }
   // It is time to decide now, and the next collection is due, of whatever kind. Until the next
   // stop.
-  void Hurry() { is_hurried_.Store(true, platform::memory_order_relaxed); }  // a hint
+  void Hurry() { is_hurried_.Set(true); }
 
   // --- Any thread: hints. ---
-  bool IsCycleWanted() const { return is_cycle_wanted_.Load(platform::memory_order_relaxed); }
-  bool IsHurried() const { return is_hurried_.Load(platform::memory_order_relaxed); }
+  bool IsCycleWanted() const { return is_cycle_wanted_.Get(); }
+  bool IsHurried() const { return is_hurried_.Get(); }
   // Whether the next collection may still be concurrent: no other kind has been chosen.
   bool MayBeConcurrent() const {
-    const NextCollection next = next_.Load(platform::memory_order_relaxed);
+    const NextCollection next = next_.Get();
     return next == NextCollection::kUndecided || next == NextCollection::kConcurrent;
   }
   // Whether the next collection is a minor one, unless a cycle turns out to be possible when it is
   // time to decide. A minor collection does not mark concurrently.
-  bool IsMinorNext() const {
-    return is_minor_prepared_.Load(platform::memory_order_relaxed) && !pacer_.WantsFull();
-  }
-  bool IsMinorLong() const { return is_minor_long_.Load(platform::memory_order_relaxed); }
+  bool IsMinorNext() const { return is_minor_prepared_.Get() && !pacer_.WantsFull(); }
+  bool IsMinorLong() const { return is_minor_long_.Get(); }
   // Rows T1 to T5.
   bool IsTimeToDecide() const {
     if (IsCycleWanted()) return true;
     if (IsMinorNext() && !IsMinorLong()) return false;
-    return IsHurried() ||
-           pacer_.allocated() >=
-               BeginsAt(pacer_.allowance(), cycle_bytes_.Load(platform::memory_order_relaxed));
+    return IsHurried() || pacer_.allocated() >= BeginsAt(pacer_.allowance(), cycle_bytes_.Get());
   }
 
   // --- Guarded by the collector lock. ---
@@ -189,39 +185,38 @@ class Schedule {
   }
   void Set(const Decision& decision) {
     decision_ = decision;
-    next_.Store(decision.next, platform::memory_order_relaxed);
+    next_.Set(decision.next);
   }
   // A cycle begins: the request is met, and the record of writes that a minor collection needs is
   // dropped.
   void BeginCycle() {
-    is_cycle_wanted_.Store(false, platform::memory_order_relaxed);
-    is_minor_prepared_.Store(false, platform::memory_order_relaxed);
+    is_cycle_wanted_.Set(false);
+    is_minor_prepared_.Set(false);
   }
   // A cycle is over, in which `bytes` were allocated.
   void EndCycle(ptrdiff_t bytes);
   void BeginStop() {
     Set({});
-    is_hurried_.Store(false, platform::memory_order_relaxed);
+    is_hurried_.Set(false);
   }
   // Whether the next collection can be a minor one, and whether it is expected to exceed the pause
   // goal. pre: the world is stopped, or the caller is the only thread.
   void PrepareMinor(bool is_prepared, bool is_long) {
-    is_minor_prepared_.Store(is_prepared, platform::memory_order_relaxed);
-    is_minor_long_.Store(is_long, platform::memory_order_relaxed);
+    is_minor_prepared_.Set(is_prepared);
+    is_minor_long_.Set(is_long);
   }
 
  private:
   const Pacer& pacer_;
   Decision decision_;  // guarded by the collector lock
 
-  // Relaxed, all accesses: hints, that order nothing.
-  platform::Atomic<NextCollection> next_{NextCollection::kUndecided};  // that of decision_
-  platform::Atomic<bool> is_cycle_wanted_{false};
-  platform::Atomic<bool> is_hurried_{false};
-  platform::Atomic<bool> is_minor_prepared_{false};
-  platform::Atomic<bool> is_minor_long_{false};
+  platform::Hint<NextCollection> next_{NextCollection::kUndecided};  // that of decision_
+  platform::Hint<bool> is_cycle_wanted_{false};
+  platform::Hint<bool> is_hurried_{false};
+  platform::Hint<bool> is_minor_prepared_{false};
+  platform::Hint<bool> is_minor_long_{false};
   // Bytes allocated during a cycle, smoothed; PTRDIFF_MAX before the end of the first cycle.
-  platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};
+  platform::Hint<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};
 };
 
 }  // namespace gleaner::gc

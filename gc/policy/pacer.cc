@@ -33,8 +33,7 @@ void Pacer::Configure(const PacerConfig& config) {
 }
 
 void Pacer::ExpandHeapTo(size_t bytes) {
-  // Relaxed: written under the collector lock.
-  if (bytes > wanted_bytes()) wanted_bytes_.Store(bytes, platform::memory_order_relaxed);
+  if (bytes > wanted_bytes()) wanted_bytes_.Set(bytes);
   SetAllowance();
 }
 
@@ -45,8 +44,7 @@ void Pacer::StartCycle(const PacerInput& found) {
   max_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   LearnReleased();
-  allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes),
-                   platform::memory_order_relaxed);  // the world is stopped
+  allocated_.Set(static_cast<ptrdiff_t>(found_.in_cycle_bytes));
   found_.period.footprint_bytes = FootprintBytes();
   found_.period.touch_ns_per_byte = config_.touch_ns_per_byte;
   law_.Learn(found_.period);
@@ -61,12 +59,10 @@ void Pacer::SetWorth() {
   // The stop holds up all processors that the program keeps busy.
   const double stop = kShare * static_cast<double>(found_.full_stop_ns) * law_.ProcessorsBusy();
   const bool may = touch > 0 && found_.full_stop_ns < config_.longest_stop_ns;
-  // Relaxed, both: thresholds.
-  pays_from_.Store(may && stop / touch < static_cast<double>(PTRDIFF_MAX)
-                       ? static_cast<size_t>(stop / touch)
-                       : SIZE_MAX,
-                   platform::memory_order_relaxed);
-  touch_ns_per_byte_.Store(touch, platform::memory_order_relaxed);
+  pays_from_.Set(may && stop / touch < static_cast<double>(PTRDIFF_MAX)
+                     ? static_cast<size_t>(stop / touch)
+                     : SIZE_MAX);
+  touch_ns_per_byte_.Set(touch);
 }
 
 // Minor collections take from what is registered what dies young. Most of what the program keeps
@@ -87,7 +83,7 @@ void Pacer::LearnReleased() {
   }
   finalizable_ = found_.finalizable;
   allocated_before_ = 0;
-  wants_full_.Store(false, platform::memory_order_relaxed);  // the world is stopped
+  wants_full_.Set(false);
 }
 
 void Pacer::LearnOutside() {
@@ -232,13 +228,10 @@ bool Pacer::MayPass(const SoftLimit& limit, uint64_t allowance) const {
 }
 
 void Pacer::OnThreads(size_t threads) {
-  // Relaxed, all: thresholds; a thread that sees an old one reports a little early or late.
-  const auto share = static_cast<size_t>(share_.Load(platform::memory_order_relaxed));
+  const auto share = static_cast<size_t>(share_.Get());
   const size_t report = share / (kReportsPerAllowance * threads);
   const auto bytes = static_cast<ptrdiff_t>(report < kMinReportBytes ? kMinReportBytes : report);
-  if (bytes < alloc::g_poll_bytes.Load(platform::memory_order_relaxed)) {
-    alloc::g_poll_bytes.Store(bytes, platform::memory_order_relaxed);
-  }
+  if (bytes < alloc::g_poll_bytes.Get()) alloc::g_poll_bytes.Set(bytes);
 }
 
 // At the end, unless stress_bytes overrules everything:
@@ -264,16 +257,13 @@ void Pacer::SetAllowance() {
   const uint64_t to_release = (2 * found_.live_scanned_bytes + found_.live_pointer_free_bytes / 4) /
                               config_.free_space_divisor;
   release_bytes_ = Min(Max(to_release, config_.min_allowance_bytes), by_law);
-  // Relaxed, all: a thread that sees an old threshold collects a little early or late.
-  heap_bytes_at_limit_.Store(limit.heap_bytes, platform::memory_order_relaxed);
-  let_go_at_.Store(Threshold(limit.let_go_at), platform::memory_order_relaxed);
-  share_.Store(Threshold(share), platform::memory_order_relaxed);
+  heap_bytes_at_limit_.Set(limit.heap_bytes);
+  let_go_at_.Set(Threshold(limit.let_go_at));
+  share_.Set(Threshold(share));
   // NotBelowWanted reads heap_bytes_at_limit_.
-  grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
-                      platform::memory_order_relaxed);
-  allowance_.Store(Threshold(allowance), platform::memory_order_relaxed);
-  alloc::g_poll_bytes.Store(static_cast<ptrdiff_t>(ReportBytes(share)),
-                            platform::memory_order_relaxed);
+  grown_beyond_.Set(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16));
+  allowance_.Set(Threshold(allowance));
+  alloc::g_poll_bytes.Set(static_cast<ptrdiff_t>(ReportBytes(share)));
 }
 
 // After how many allocated bytes each thread reports, with this share.

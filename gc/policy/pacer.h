@@ -105,9 +105,7 @@ class Pacer {
   // The program asks for a heap of at least `bytes`.
   void ExpandHeapTo(size_t bytes);
   // The largest heap size that the program has asked for; any thread.
-  size_t wanted_bytes() const {
-    return wanted_bytes_.Load(platform::memory_order_relaxed);
-  }  // a count
+  size_t wanted_bytes() const { return wanted_bytes_.Get(); }
   // After a collection, with the world stopped.
   void StartCycle(const PacerInput& found);
 
@@ -146,16 +144,11 @@ class Pacer {
   // A thread reports net allocation. `resident_bytes`: the heap's size now. True if a collection is
   // due. Any thread.
   bool OnAllocated(ptrdiff_t bytes, size_t resident_bytes) {
-    // Relaxed: a count; a thread that sees it late collects a little late.
-    const ptrdiff_t allocated = allocated_.FetchAdd(bytes, platform::memory_order_relaxed) + bytes;
-    return IsDue(allocated) ||
-           (allocated >= share_.Load(platform::memory_order_relaxed) &&
-            resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
+    const ptrdiff_t allocated = allocated_.Add(bytes);
+    return IsDue(allocated) || (allocated >= share_.Get() && resident_bytes > grown_beyond_.Get());
   }
   // Counts net allocation; a collection that is due comes with the next report. Any thread.
-  void CountAllocated(ptrdiff_t bytes) {
-    allocated_.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
-  }
+  void CountAllocated(ptrdiff_t bytes) { allocated_.Add(bytes); }
   // There are `threads` mutators now. If they are more than at the last collection, each reports
   // sooner. Any thread.
   void OnThreads(size_t threads);
@@ -164,8 +157,7 @@ class Pacer {
   size_t MayGrowTo(size_t resident_bytes) const {
     size_t step = resident_bytes / 16;
     if (step < kMinGrowthStep) step = kMinGrowthStep;
-    // Relaxed: a threshold.
-    const size_t limit = heap_bytes_at_limit_.Load(platform::memory_order_relaxed);
+    const size_t limit = heap_bytes_at_limit_.Get();
     if (limit > resident_bytes + kMinGrowthStep && limit < resident_bytes + step) {
       step = limit - resident_bytes;
     }
@@ -174,36 +166,29 @@ class Pacer {
   // The larger of `bytes` and the size that the program asked for, as far as the soft limit allows
   // it.
   size_t NotBelowWanted(size_t bytes) const {
-    // Relaxed: a threshold.
-    const size_t limit = heap_bytes_at_limit_.Load(platform::memory_order_relaxed);
+    const size_t limit = heap_bytes_at_limit_.Get();
     const size_t wanted = wanted_bytes() < limit ? wanted_bytes() : limit;
     return bytes < wanted ? wanted : bytes;
   }
   // Whether a heap of `resident_bytes` would pass the soft limit. Any thread.
   bool PassesLimit(size_t resident_bytes) const {
-    return resident_bytes >
-           heap_bytes_at_limit_.Load(platform::memory_order_relaxed);  // a threshold
+    return resident_bytes > heap_bytes_at_limit_.Get();
   }
   // Whether the heap should be collected before it grows to `resident_bytes`.
   bool ShouldCollectToGrow(size_t resident_bytes) const {
-    // Relaxed, both: a count, a threshold.
-    const ptrdiff_t allocated = allocated_.Load(platform::memory_order_relaxed);
-    return allocated >= share_.Load(platform::memory_order_relaxed) ||
-           (PassesLimit(resident_bytes) &&
-            allocated >= let_go_at_.Load(platform::memory_order_relaxed));
+    const ptrdiff_t allocated = allocated_.Get();
+    return allocated >= share_.Get() ||
+           (PassesLimit(resident_bytes) && allocated >= let_go_at_.Get());
   }
   // Whether the heap is collected rather than that it takes `bytes` of memory: if a stop is
   // expected to take less than an eighth of the time of the first access to so much, it costs
   // little whatever it finds. Not if the request is all that has been allocated since the last
   // collection, and not if the stop would be longer than PacerConfig allows. Any thread.
   bool PaysToCollectFor(size_t bytes) const {
-    return bytes >= pays_from_.Load(platform::memory_order_relaxed) &&  // a threshold
-           allocated() > static_cast<ptrdiff_t>(bytes);
+    return bytes >= pays_from_.Get() && allocated() > static_cast<ptrdiff_t>(bytes);
   }
   // Any thread.
-  double touch_ns_per_byte() const {
-    return touch_ns_per_byte_.Load(platform::memory_order_relaxed);  // a number
-  }
+  double touch_ns_per_byte() const { return touch_ns_per_byte_.Get(); }
   // `finalizable` objects have a finalizer now, each of which weighs as much as `weight` bytes.
   // `ran_ns`: since the last collection. True if a full collection is due; WantsFull says so until
   // there is one. It is not due for the weight alone before the program has run kRest times as long
@@ -246,23 +231,19 @@ class Pacer {
   // collection is due, as above.
   bool WeighProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns);
   // Any thread.
-  bool WantsFull() const { return wants_full_.Load(platform::memory_order_relaxed); }  // a hint
+  bool WantsFull() const { return wants_full_.Get(); }
   // Reported net bytes since the last collection, or since the beginning of its concurrent cycle.
-  ptrdiff_t allocated() const {
-    return allocated_.Load(platform::memory_order_relaxed);
-  }  // a count
+  ptrdiff_t allocated() const { return allocated_.Get(); }
   // Reported net bytes since the last stop. Guarded by the collector lock.
   ptrdiff_t AllocatedSinceStop() const {
     return allocated() - static_cast<ptrdiff_t>(found_.in_cycle_bytes);
   }
-  ptrdiff_t allowance() const {
-    return allowance_.Load(platform::memory_order_relaxed);
-  }  // a threshold
+  ptrdiff_t allowance() const { return allowance_.Get(); }
 
   // For readers of another process.
-  const platform::Atomic<size_t>& wanted_bytes_place() const { return wanted_bytes_; }
-  const platform::Atomic<ptrdiff_t>& allocated_place() const { return allocated_; }
-  const platform::Atomic<ptrdiff_t>& allowance_place() const { return allowance_; }
+  const platform::Hint<size_t>& wanted_bytes_place() const { return wanted_bytes_; }
+  const platform::Count<ptrdiff_t>& allocated_place() const { return allocated_; }
+  const platform::Hint<ptrdiff_t>& allowance_place() const { return allowance_; }
 
  private:
   static constexpr size_t kMaxReportBytes = 1 * kMiB;
@@ -277,13 +258,10 @@ class Pacer {
   static constexpr double kOutsideWeight = 8;
   static constexpr size_t kLooks = 16;  // the number of objects is known to 1/kLooks at each look
   static constexpr int kMaxTrust = 64;
-  bool IsDue(ptrdiff_t allocated) const {
-    // Relaxed: a threshold; a thread that sees it late collects a little late.
-    return allocated >= allowance_.Load(platform::memory_order_relaxed) || WantsFull();
-  }
+  bool IsDue(ptrdiff_t allocated) const { return allocated >= allowance_.Get() || WantsFull(); }
   void WantFull(size_t finalizable) {
     due_at_ = finalizable;
-    wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
+    wants_full_.Set(true);
   }
   void LearnReleased();
   void LearnOutside();
@@ -352,19 +330,19 @@ class Pacer {
 
   // Read by any thread. Any thread adds to allocated_; the collecting thread resets it with the
   // world stopped. The other fields are written under the collector lock.
-  platform::Atomic<size_t> wanted_bytes_{0};  // grows only
-  platform::Atomic<ptrdiff_t> allocated_{0};
-  platform::Atomic<bool> wants_full_{false};
-  platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
+  platform::Hint<size_t> wanted_bytes_{0};  // grows only
+  platform::Count<ptrdiff_t> allocated_{0};
+  platform::Hint<bool> wants_full_{false};
+  platform::Hint<ptrdiff_t> allowance_{PTRDIFF_MAX};
   // More resident bytes than this mean that the heap has grown since the last collection, by more
   // than the few pages that threads take at a time.
-  platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
-  platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
+  platform::Hint<size_t> grown_beyond_{SIZE_MAX};
+  platform::Hint<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
   // The heap's size at the soft limit, and the allowance at which the limit is let go.
-  platform::Atomic<size_t> heap_bytes_at_limit_{SIZE_MAX};
-  platform::Atomic<ptrdiff_t> let_go_at_{PTRDIFF_MAX};
-  platform::Atomic<size_t> pays_from_{SIZE_MAX};  // the least request for PaysToCollectFor
-  platform::Atomic<double> touch_ns_per_byte_{0};
+  platform::Hint<size_t> heap_bytes_at_limit_{SIZE_MAX};
+  platform::Hint<ptrdiff_t> let_go_at_{PTRDIFF_MAX};
+  platform::Hint<size_t> pays_from_{SIZE_MAX};  // the least request for PaysToCollectFor
+  platform::Hint<double> touch_ns_per_byte_{0};
 };
 
 }  // namespace gleaner::gc

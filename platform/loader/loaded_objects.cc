@@ -170,17 +170,17 @@ uint64_t DigestOfList() {
 // The digest of the list that was noted last, and whether the loader's lock may be taken for ever.
 // Guarded by the lock of WithLoaderLocked's callers.
 constinit uint64_t g_known_digest = 0;
-constinit Atomic<bool> g_distrusted{false};  // relaxed: says nothing of other memory
+constinit Hint<bool> g_distrusted{false};
 
 }  // namespace
 
-void NoteLoaderIsKnown() { g_known_digest = DigestOfList(); }
-void DistrustLoader() { g_distrusted.Store(true, memory_order_relaxed); }    // the only thread
-bool LoaderIsTrusted() { return !g_distrusted.Load(memory_order_relaxed); }  // a flag by itself
+void RecordLoaderList() { g_known_digest = DigestOfList(); }
+void DistrustLoader() { g_distrusted.Set(true); }
+bool LoaderIsTrusted() { return !g_distrusted.Get(); }
 bool LoaderCanBeAsked() {
   if (LoaderIsTrusted()) return true;
   if (DigestOfList() == g_known_digest) return false;
-  g_distrusted.Store(false, memory_order_relaxed);  // a flag by itself
+  g_distrusted.Set(false);
   return true;
 }
 

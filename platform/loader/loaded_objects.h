@@ -41,12 +41,12 @@ void KeepLoaded();
 // thread held the lock, in dlopen or in a walk of the loaded objects, the lock stays taken in the
 // child for ever, and a thread that waits for it sleeps for ever. So a child does not take the lock
 // until the loader's list, which can be read without the lock, differs from the list that its
-// parent noted last: then an object has been loaded or unloaded since, most likely in the child,
+// parent recorded last: then an object has been loaded or unloaded since, most likely in the child,
 // and the lock was free.
 //
-// Notes the present list. Called when all of its objects have been visited. Only inside
+// Records the present list. Called when all of its objects have been visited. Only inside
 // WithLoaderLocked.
-void NoteLoaderIsKnown();
+void RecordLoaderList();
 // In a forked child: from here on WithLoaderLocked takes no lock until the list has changed.
 void DistrustLoader();
 // Whether functions that need the loader may be called. Under the lock of WithLoaderLocked's

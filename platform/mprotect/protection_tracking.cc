@@ -128,8 +128,8 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
     max_mappings = used < limit ? (limit - used) / 2 : 0;
   }
   max_runs_ = static_cast<int64_t>(max_mappings / 2);
-  runs_.Store(0, memory_order_relaxed);          // no other thread uses it
-  runs_counted_.Store(0, memory_order_relaxed);  // no other thread uses it
+  runs_.Set(0);
+  runs_counted_.Set(0);
   SetWritePins(&kWritePins);
   KeepSignalOpenEverywhere();
   if (InstallFaultHandler(OnFault)) {
@@ -162,9 +162,9 @@ bool ProtectionTracking::IsProtected(size_t region) const {
 }
 
 // The regions of a block, a power of two: 1 while half of the budget is left, 2 while a quarter is
-// left, and so on. Relaxed: an estimate, which is off by the runs that open meanwhile.
+// left, and so on.
 size_t ProtectionTracking::BlockRegions() const {
-  const int64_t runs = runs_.Load(memory_order_relaxed);
+  const int64_t runs = runs_.Get();
   int64_t left = max_runs_ / 2;
   size_t block = 1;
   for (; block < RegionCount() && runs >= max_runs_ - left; left /= 2) block *= 2;
@@ -172,9 +172,8 @@ size_t ProtectionTracking::BlockRegions() const {
 }
 
 void ProtectionTracking::CountRuns() {
-  // Relaxed, all four: estimates, off by the runs that open meanwhile.
-  const int64_t counted = runs_counted_.Load(memory_order_relaxed);
-  const int64_t runs = runs_.Load(memory_order_relaxed);
+  const int64_t counted = runs_counted_.Get();
+  const int64_t runs = runs_.Get();
   if (runs - counted < max_runs_ / 8 + 1) return;
   int64_t count = 0;
   bool inside = false;
@@ -184,8 +183,8 @@ void ProtectionTracking::CountRuns() {
     count += now && !inside;
     inside = now;
   }
-  runs_.Store(count, memory_order_relaxed);
-  runs_counted_.Store(count, memory_order_relaxed);
+  runs_.Set(count);
+  runs_counted_.Set(count);
 }
 
 bool ProtectionTracking::SetWritable(Span span) {
@@ -235,9 +234,9 @@ bool ProtectionTracking::OpenTaken(Span taken) {
   if (opened) {
     const int split = (taken.first != 0 && IsProtected(taken.first - 1)) +
                       static_cast<int>(IsProtected(taken.end)) - 1;
-    runs_.FetchAdd(split, memory_order_relaxed);  // an estimate
+    runs_.Add(split);
   } else {
-    refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
+    refusals_.Add(1);
   }
   for (size_t i = taken.first; i < taken.end; ++i) {
     const Word word = regions_[i].Load(memory_order_relaxed);  // busy: only this thread writes it
@@ -282,7 +281,7 @@ bool ProtectionTracking::Handle(Addr address) {
     }
     return ++t_stale.count <= kMaxStaleFaults;
   }
-  faults_.FetchAdd(1, memory_order_relaxed);  // a figure
+  faults_.Add(1);
   // In a forked child before ResetInChild, the threads that have regions busy do not exist.
   if (MemoryIsCopy()) return OpenTaken({region, region + 1});
   TryToOpen(region);  // if the region stays protected, the access faults again
@@ -318,9 +317,9 @@ bool ProtectionTracking::CloseRun(Span run, Addr begin, Addr end, DirtyRanges& d
   if (closed) {
     const int joined =
         (run.first != 0 && IsProtected(run.first - 1)) + static_cast<int>(IsProtected(run.end)) - 1;
-    runs_.FetchAdd(-joined, memory_order_relaxed);  // an estimate
+    runs_.Add(-joined);
   } else {
-    refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
+    refusals_.Add(1);
   }
   for (size_t i = run.first; i < run.end; ++i) {
     const Word word = regions_[i].Load(memory_order_relaxed);  // busy: only this thread writes it
@@ -430,7 +429,7 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
   const auto open_run = [&] {
     if (run.first == run.end) return;
     const bool opened = SetWritable(run);
-    if (!opened) refusals_.FetchAdd(1, memory_order_relaxed);  // a figure; a write opens it later
+    if (!opened) refusals_.Add(1);  // a write opens it later
     for (size_t j = run.first; j < run.end; ++j) {
       const Word word = regions_[j].Load(memory_order_relaxed);  // busy: only this thread writes it
       // Release: pairs with the acquire of the thread that changes the word next.
@@ -548,8 +547,8 @@ bool ProtectionTracking::UnprotectAll() {
       regions_[i].Store(refused ? MadeUnsure(word) : word, memory_order_relaxed);  // no other
     }
   }
-  runs_.Store(0, memory_order_relaxed);  // no other thread
-  runs_counted_.Store(0, memory_order_relaxed);
+  runs_.Set(0);
+  runs_counted_.Set(0);
   return ok;
 }
 

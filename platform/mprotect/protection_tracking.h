@@ -96,8 +96,8 @@ class ProtectionTracking {
   // writable and dirty for ever.
   static void KeepOpen(Addr begin, Addr end);
 
-  uint64_t faults() const { return faults_.Load(memory_order_relaxed); }      // figures
-  uint64_t refusals() const { return refusals_.Load(memory_order_relaxed); }  // figures
+  uint64_t faults() const { return faults_.Get(); }
+  uint64_t refusals() const { return refusals_.Get(); }
 
  private:
   using Word = uint64_t;
@@ -142,14 +142,14 @@ class ProtectionTracking {
   bool executable_ = false;
   // The maximum number of protected runs; each run costs two mappings.
   int64_t max_runs_ = 0;
-  // An estimate of the number of protected runs, which only sizes blocks. Relaxed, and inexact by
-  // races; CountRuns corrects it.
-  Atomic<int64_t> runs_{0};
-  Atomic<int64_t> runs_counted_{0};
+  // An estimate of the number of protected runs, which only sizes blocks: off by the runs that open
+  // while CountRuns corrects it. And what CountRuns has found last.
+  Count<int64_t> runs_{0};
+  Hint<int64_t> runs_counted_{0};
   Atomic<uint32_t> opening_run_{0};  // 1: a thread opens a whole run
   Atomic<uint64_t> protections_{0};  // calls of mprotect that took access away
-  Atomic<uint64_t> faults_{0};
-  Atomic<uint64_t> refusals_{0};
+  Count<uint64_t> faults_{0};
+  Count<uint64_t> refusals_{0};
 };
 
 }  // namespace gleaner::platform

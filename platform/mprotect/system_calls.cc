@@ -81,7 +81,7 @@ auto Argument(const auto&... arguments) {
   return std::get<kArgument>(std::forward_as_tuple(arguments...));
 }
 template <size_t kArgument>
-size_t Count(const auto&... arguments) {
+size_t Length(const auto&... arguments) {
   const auto count = Argument<kArgument>(arguments...);
   return count < 0 ? 0 : static_cast<size_t>(count);
 }
@@ -104,14 +104,14 @@ struct Fixed {
 template <size_t kPointer, size_t... kFactors>
 struct Bytes {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
-    buffers.Add(Argument<kPointer>(arguments...), (Count<kFactors>(arguments...) * ...));
+    buffers.Add(Argument<kPointer>(arguments...), (Length<kFactors>(arguments...) * ...));
   }
 };
 template <size_t kPointer, size_t kCount>
 struct Array {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
     const auto p = Argument<kPointer>(arguments...);
-    buffers.Add(p, Count<kCount>(arguments...) * sizeof *p);
+    buffers.Add(p, Length<kCount>(arguments...) * sizeof *p);
   }
 };
 // A buffer whose length is stored where another argument points to, and the length itself.
@@ -124,7 +124,7 @@ struct Sized {
 template <size_t kPointer, size_t kCount>
 struct Parts {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
-    buffers.AddParts(Argument<kPointer>(arguments...), Count<kCount>(arguments...));
+    buffers.AddParts(Argument<kPointer>(arguments...), Length<kCount>(arguments...));
   }
 };
 template <size_t kPointer>
@@ -136,7 +136,7 @@ struct Message {
 template <size_t kPointer, size_t kCount>
 struct Messages {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
-    buffers.AddMessages(Argument<kPointer>(arguments...), Count<kCount>(arguments...));
+    buffers.AddMessages(Argument<kPointer>(arguments...), Length<kCount>(arguments...));
   }
 };
 // Memory that is written after the call, by the system or by a thread of the C library that takes
@@ -144,7 +144,7 @@ struct Messages {
 template <size_t kPointer, size_t kBytes>
 struct Kept {
   static void AddTo(CallBuffers&, const auto&... arguments) {
-    Keep(Argument<kPointer>(arguments...), Count<kBytes>(arguments...));
+    Keep(Argument<kPointer>(arguments...), Length<kBytes>(arguments...));
   }
   static void Keep(const volatile void* p, size_t bytes) {
     const int saved = errno;
@@ -351,7 +351,7 @@ const sigset_t* WithoutFault(const sigset_t* set, sigset_t* copy) {
   sigdelset(copy, SIGSEGV);
   return copy;
 }
-void NoteUnblocked(const sigset_t* set) {
+void OpenIfUnblocked(const sigset_t* set) {
   sigset_t copy;
   if (set == nullptr || !CopyFromProgram(&copy, set, sizeof copy)) return;
   if (sigismember(&copy, SIGSEGV) == 1) OpenFaultSignalForProgram();
@@ -363,7 +363,7 @@ int ChangeMask(int (*change)(int, const sigset_t*, sigset_t*), int how, const si
   buffers.Pin();
   sigset_t open;
   if (how != SIG_UNBLOCK) return change(how, WithoutFault(set, &open), old);
-  NoteUnblocked(set);
+  OpenIfUnblocked(set);
   return change(how, set, old);
 }
 int Sigmask(int how, const sigset_t* set, sigset_t* old) {

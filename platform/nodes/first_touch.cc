@@ -32,7 +32,7 @@ class Touch {
       running_.FetchAdd(1, memory_order_seq_cst);
       if (StartHelperThread(Main, this)) continue;
       running_.FetchSub(1, memory_order_seq_cst);
-      NoteError(EAGAIN);
+      RecordError(EAGAIN);
       break;
     }
     if (started == 0) TouchShares(false);
@@ -56,7 +56,7 @@ class Touch {
   // Takes shares until none is left.
   void TouchShares(bool binds) {
     for (;;) {
-      const unsigned share = next_.FetchAdd(1, memory_order_relaxed);  // only uniqueness counts
+      const unsigned share = next_.Take();
       if (share >= threads_) return;
       if (binds) KeepOn(ProcessorAt(uint64_t{share} * processor_count_ / threads_));
       const size_t all = end_ - begin_;
@@ -64,7 +64,7 @@ class Touch {
       for (size_t at = share * piece_;;) {
         const Addr from = begin_ + at;
         const int error = TouchPiece(from, all - at < piece_ ? end_ : from + piece_);
-        if (error != 0) return NoteError(error);
+        if (error != 0) return RecordError(error);
         if ((all - at - 1) / threads_ < piece_) break;
         at += piece_ * threads_;
       }
@@ -95,7 +95,7 @@ class Touch {
   void KeepOn(int processor) {
     ProcessorSet one;
     one.Add(processor);
-    if (!SetAffinity(0, one)) NoteError(errno);
+    if (!SetAffinity(0, one)) RecordError(errno);
   }
 
   // Touches the OS pages that begin in [from, to); the first page of all, too, if it begins before.
@@ -106,7 +106,7 @@ class Touch {
     return first < end ? MakeResident(PointerAt<void>(first), end - first) : 0;
   }
 
-  void NoteError(int error) {
+  void RecordError(int error) {
     int none = 0;
     error_.CompareExchange(none, error, memory_order_seq_cst);
   }
@@ -117,7 +117,7 @@ class Touch {
   unsigned threads_;
   const Topology* topology_ = nullptr;  // of this machine
   unsigned processor_count_ = 0;
-  Atomic<unsigned> next_{0};
+  Tickets<unsigned> next_{0};
   Atomic<uint32_t> running_{0};  // threads that may still use this object; Run sleeps on it
   Atomic<int> error_{0};
 };

@@ -100,7 +100,7 @@ int NodesOfPages(void* const* addresses, size_t count, int* nodes) {
 
 int MovePages(void* const* addresses, const int* nodes, size_t count) {
   constexpr size_t kBatch = 256;
-  constexpr int kMostStops = 64;  // then only the begin of a batch is moved: few pages can be
+  constexpr int kMaxStops = 64;  // then only the begin of a batch is moved: few pages can be
   int status[kBatch];
   int error = 0;
   int stops = 0;
@@ -128,7 +128,7 @@ int MovePages(void* const* addresses, const int* nodes, size_t count) {
       first += batch;
     } else {
       note(EBUSY);
-      first += ++stops < kMostStops ? done + 1 : batch;
+      first += ++stops < kMaxStops ? done + 1 : batch;
     }
   }
   return error;

@@ -29,11 +29,11 @@ namespace {
 
 constinit Atomic<const Topology*> g_topology{nullptr};
 constinit Atomic<uint32_t> g_loader{0};  // the process of the thread that loads; 0: none does
-constinit Atomic<int32_t> g_loading_thread{0};   // that thread
-constinit Atomic<uint32_t> g_has_complained{0};  // 1: ComplainOfTopology has printed
+constinit Atomic<int32_t> g_loading_thread{0};  // that thread
+constinit Hint<uint32_t> g_has_complained{0};   // 1: ComplainOfTopology has printed
 
 enum class Several : uint8_t { kUnasked, kNo, kYes };
-constinit Atomic<Several> g_several{Several::kUnasked};
+constinit Hint<Several> g_several{Several::kUnasked};
 
 // Files of the system that list numbers have at most an OS page.
 constexpr size_t kListBytes = 4096 + 1;
@@ -193,7 +193,7 @@ bool GetAllowedNodes(NodeSet* nodes) {
 }
 
 bool HasSeveralNodes() {
-  const Several known = g_several.Load(memory_order_relaxed);  // an answer by itself
+  const Several known = g_several.Get();
   if (known != Several::kUnasked) return known == Several::kYes;
   if (HasFilter()) return false;
   const int saved = errno;
@@ -203,7 +203,7 @@ bool HasSeveralNodes() {
     (void)ReadList(TopologySources().nodes, "has_memory", &nodes);
   }
   const bool several = nodes.Count() > 1;
-  g_several.Store(several ? Several::kYes : Several::kNo, memory_order_relaxed);  // by itself
+  g_several.Set(several ? Several::kYes : Several::kNo);
   errno = saved;
   return several;
 }
@@ -270,8 +270,7 @@ const Topology* LoadTopology() {
 
 void ComplainOfTopology(const Topology& topology) {
   if (topology.problem[0] == 0) return;
-  // Relaxed: nothing is published by it.
-  if (g_has_complained.Exchange(1, memory_order_relaxed) != 0) return;
+  if (g_has_complained.Exchange(1) != 0) return;
   Complain("memory nodes: %s", topology.problem);
 }
 

@@ -1,10 +1,10 @@
 // Atomics whose read-modify-writes can be counted, and whose operations can be delayed.
 //
-// The allocation fast path must not execute an atomic read-modify-write; the verify
-// build counts them per thread so that a test can say so. Every call names its memory order, and
-// every order weaker than seq_cst is explained at the site or in docs/design/invariants.md.
-// In the verify build every operation stronger than relaxed may be delayed, before it takes effect
-// and after it (platform/faults/delays.h).
+// The allocation fast path must not execute an atomic read-modify-write; the verify build counts
+// them per thread so that a test can say so. Every call of Atomic names its memory order, and every
+// order weaker than seq_cst is explained at the site or in docs/design/invariants.md. In the verify
+// build every operation stronger than relaxed may be delayed, before it takes effect and after it
+// (platform/faults/delays.h).
 #pragma once
 
 #include <atomic>
@@ -92,6 +92,68 @@ class Atomic {
   }
 
   std::atomic<T> value_{};
+};
+
+// The three kinds of relaxed atomics whose reason is their meaning. A field whose order comes from
+// a lock, a handshake or the end of a job, which readers rely on, is none of them: it is an Atomic,
+// and names its orders.
+
+// A value that stands by itself. Any thread reads it, as advice or as a figure, and concludes
+// nothing about other memory: with an old value a thread does something a little early or late, or
+// looks again where it matters. The field says who writes it; who holds the lock of the writers
+// reads the last value.
+template <class T>
+class Hint {
+ public:
+  constexpr Hint() = default;
+  constexpr explicit Hint(T value) : value_(value) {}
+
+  T Get() const { return value_.Load(memory_order_relaxed); }
+  void Set(T value) { value_.Store(value, memory_order_relaxed); }
+  // Returns the value before: of the threads that set a flag, one finds it unset.
+  T Exchange(T value) { return value_.Exchange(value, memory_order_relaxed); }
+
+ private:
+  Atomic<T> value_;
+};
+
+// A number that several threads add to, read for figures and thresholds. No addition is lost. A
+// reader may miss the latest ones, and concludes nothing from the number about other memory.
+template <class T>
+class Count {
+ public:
+  constexpr Count() = default;
+  constexpr explicit Count(T value) : value_(value) {}
+
+  T Get() const { return value_.Load(memory_order_relaxed); }
+  // Returns the number after the addition.
+  T Add(T n) { return static_cast<T>(value_.FetchAdd(n, memory_order_relaxed) + n); }
+  void Subtract(T n) { value_.FetchSub(n, memory_order_relaxed); }
+  // Begins again. What others add meanwhile counts before or after it.
+  void Set(T value) { value_.Store(value, memory_order_relaxed); }
+
+ private:
+  Atomic<T> value_;
+};
+
+// Numbers that threads take, each once: pieces of work, slots of a table, identities. What a thread
+// writes under its number is published by something else: the end of the job, or the slot's own
+// store.
+template <class T>
+class Tickets {
+ public:
+  constexpr Tickets() = default;
+  constexpr explicit Tickets(T first) : next_(first) {}
+
+  // Takes `n` numbers in a row, and returns the first.
+  T Take(T n = 1) { return next_.FetchAdd(n, memory_order_relaxed); }
+  // The number that is taken next. Beyond the end of what there is to take: nothing is left.
+  T Next() const { return next_.Load(memory_order_relaxed); }
+  // pre: no other thread takes. The start of the job shows the threads the new beginning.
+  void Restart(T first = 0) { next_.Store(first, memory_order_relaxed); }
+
+ private:
+  Atomic<T> next_;
 };
 
 inline void CpuRelax() {

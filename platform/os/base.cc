@@ -65,7 +65,7 @@ void HideControls(char* text, size_t bytes) {
   }
 }
 
-void NoteStandardError() {
+void RecordStandardError() {
   if (g_noted) return;
   struct stat status;
   g_was_open = fstat(STDERR_FILENO, &status) == 0;
@@ -78,7 +78,7 @@ void NoteStandardError() {
 
 int StandardError() {
   const int saved = errno;
-  NoteStandardError();
+  RecordStandardError();
   struct stat status;
   bool theirs = fstat(STDERR_FILENO, &status) == 0;
   if (theirs && !(g_was_open && status.st_dev == g_device && status.st_ino == g_inode)) {

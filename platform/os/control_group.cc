@@ -50,14 +50,14 @@ class Levels {
     const bool fits = Append("/", 1) && Append(name, strlen(name));
     const int error = fits ? ReadSmallFile(path_, text, capacity) : ENOENT;
     path_[length_ = length] = 0;
-    NoteError(error);
+    RecordError(error);
     return error == 0;
   }
   // Whether a file that is there could not be read.
   bool failed() const { return failed_; }
 
  private:
-  void NoteError(int error) {
+  void RecordError(int error) {
     if (error != 0 && error != ENOENT && error != ENOTDIR && error != ENODATA) failed_ = true;
   }
   bool Append(const char* text, size_t length) {
@@ -111,33 +111,33 @@ bool Levels::Find(const char* controller, const char* hierarchy) {
       fits = true;
     }
   }
-  if (n < 0) NoteError(errno);
+  if (n < 0) RecordError(errno);
   if (n == 0 && fits) found = TakeLine(controller);  // the last line's end is missing
   if (fd >= 0) close(fd);
   errno = saved;
   return found;
 }
 
-// Lowers *least to the processors of a quota of microseconds in each period; none if either is not
+// Lowers *min to the processors of a quota of microseconds in each period; none if either is not
 // positive.
-void NoteQuota(long quota, long period, int* least) {
+void LowerToQuota(long quota, long period, int* min) {
   if (quota <= 0 || period <= 0) return;
   const long processors = quota / period + (quota % period != 0 ? 1 : 0);
-  if (processors < *least) *least = static_cast<int>(processors);
+  if (processors < *min) *min = static_cast<int>(processors);
 }
 
-// Lowers *least to the number in the file, if it is not 0. "max" reads as 0.
-void NoteBytes(Levels* levels, const char* name, uint64_t* least) {
+// Lowers *min to the number in the file, if it is not 0. "max" reads as 0.
+void LowerToBytes(Levels* levels, const char* name, uint64_t* min) {
   char text[64];
   if (!levels->Read(name, text, sizeof text)) return;
   const uint64_t bytes = strtoull(text, nullptr, 10);
-  if (bytes != 0 && bytes < *least) *least = bytes;
+  if (bytes != 0 && bytes < *min) *min = bytes;
 }
 
 }  // namespace
 
 int ControlGroupProcessors(const ControlGroupFiles& files) {
-  int least = INT32_MAX;
+  int min = INT32_MAX;
   Levels levels(files);
   char quota[64];
   char period[64];
@@ -145,31 +145,31 @@ int ControlGroupProcessors(const ControlGroupFiles& files) {
     if (!levels.Read("cpu.max", quota, sizeof quota)) continue;
     char* rest = nullptr;
     const long microseconds = strtol(quota, &rest, 10);  // "max" reads as 0: no quota
-    NoteQuota(microseconds, strtol(rest, nullptr, 10), &least);
+    LowerToQuota(microseconds, strtol(rest, nullptr, 10), &min);
   }
   for (bool more = levels.Find("cpu", "/cpu"); more; more = levels.Up()) {
     if (levels.Read("cpu.cfs_quota_us", quota, sizeof quota) &&
         levels.Read("cpu.cfs_period_us", period, sizeof period)) {
-      NoteQuota(strtol(quota, nullptr, 10), strtol(period, nullptr, 10), &least);
+      LowerToQuota(strtol(quota, nullptr, 10), strtol(period, nullptr, 10), &min);
     }
   }
-  return least;
+  return min;
 }
 
 bool GetControlGroupMemoryBytes(uint64_t* bytes, const ControlGroupFiles& files) {
   // Version 1 says by a larger number that there is no limit.
   constexpr uint64_t kNoLimit = uint64_t{1} << 62;
-  uint64_t least = kNoLimit;
+  uint64_t min = kNoLimit;
   Levels levels(files);
   for (bool more = levels.Find(kUnified, ""); more; more = levels.Up()) {
-    NoteBytes(&levels, "memory.max", &least);
-    NoteBytes(&levels, "memory.high", &least);
+    LowerToBytes(&levels, "memory.max", &min);
+    LowerToBytes(&levels, "memory.high", &min);
   }
   for (bool more = levels.Find("memory", "/memory"); more; more = levels.Up()) {
-    NoteBytes(&levels, "memory.limit_in_bytes", &least);
+    LowerToBytes(&levels, "memory.limit_in_bytes", &min);
   }
   if (levels.failed()) return false;
-  *bytes = least == kNoLimit ? 0 : least;
+  *bytes = min == kNoLimit ? 0 : min;
   return true;
 }
 

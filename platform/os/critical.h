@@ -22,7 +22,7 @@ struct CriticalState {
   // The thread's StopRecord::stop_pending; for a thread without a record, a flag that stays false.
   // The flag is not in thread-local storage, because a thread may end unnoticed while the stopper
   // writes it.
-  Atomic<bool>* stop_pending;
+  Hint<bool>* stop_pending;
 };
 
 extern __thread CriticalState t_critical;
@@ -41,8 +41,7 @@ inline void LeaveCritical() {
   t_critical.depth = depth;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler sees depth 0 or sets pending
   MaybeDelay();
-  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending->Load(memory_order_relaxed)))
-    ParkPending();
+  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending->Get())) ParkPending();
 }
 
 class CriticalSection {

@@ -16,7 +16,7 @@ constinit Atomic<void (*)()> g_start{nullptr};
 constinit Atomic<void (*)()> g_await_steps{nullptr};
 }  // namespace
 
-void NoteFilter() {
+void RecordFilter() {
   // Relaxed: what the function needs is there from the beginning.
   void (*start)() = g_start.Load(memory_order_relaxed);
   if (start != nullptr && !HasFilter()) start();
@@ -31,11 +31,11 @@ void ForgetFilter() { g_filters.FetchSub(1, memory_order_relaxed); }  // publish
 bool HasFilter() { return g_filters.Load(memory_order_relaxed) != 0; }  // published by the lock
 
 void SetStartBeforeFilters(void (*start)()) {
-  g_start.Store(start, memory_order_relaxed);  // as in NoteFilter
+  g_start.Store(start, memory_order_relaxed);  // as in RecordFilter
 }
 
 void SetAwaitSteps(void (*await)()) {
-  // Release: pairs with NoteFilter, so that the lock is initialised.
+  // Release: pairs with RecordFilter, so that the lock is initialised.
   g_await_steps.Store(await, memory_order_release);
 }
 

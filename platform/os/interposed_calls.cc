@@ -75,7 +75,7 @@ long Call(long number, long a, long b, long c, long d, long e, long f) {
   using gleaner::platform::RawCall;
   long result;
   if (GLEANER_UNLIKELY(InstallsFilter(number, a)) && !gleaner::platform::MemoryIsAnothers()) {
-    gleaner::platform::NoteFilter();
+    gleaner::platform::RecordFilter();
     result = RawCall(number, a, b, c, d, e, f);
     if (result < 0) gleaner::platform::ForgetFilter();
   } else if (GLEANER_UNLIKELY(Forks(number, a, b))) {

@@ -29,10 +29,10 @@ void Lock::CheckRank() const {
   GLEANER_CHECK(t_held_ranks < bit, "[inv.lock-rank] taking rank %u while holding ranks 0x%x",
                 static_cast<unsigned>(rank_), t_held_ranks);
 }
-void Lock::NoteHeld() const { t_held_ranks |= 1u << static_cast<uint32_t>(rank_); }
-void Lock::NoteReleased() const { t_held_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
-void Lock::NoteWanted() const { t_wanted_ranks |= 1u << static_cast<uint32_t>(rank_); }
-void Lock::NoteNotWanted() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
+void Lock::RecordHeld() const { t_held_ranks |= 1u << static_cast<uint32_t>(rank_); }
+void Lock::RecordReleased() const { t_held_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
+void Lock::RecordWanted() const { t_wanted_ranks |= 1u << static_cast<uint32_t>(rank_); }
+void Lock::RecordNotWanted() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
 
 bool Lock::IsHeldByCaller() const {
   return (t_held_ranks >> static_cast<uint32_t>(rank_) & 1) != 0;
@@ -110,20 +110,20 @@ bool Lock::AcquireWithin(uint64_t timeout_ns) {
   CheckRank();
   GLEANER_DCHECK(!DefersStop(), "a lock that defers stops is waited for without a limit");
   EnterUncancellable();
-  NoteWanted();
+  RecordWanted();
   const uint64_t begin_ns = NowNs();
   // Acquire: pairs with the release in Release. A thread that gives up leaves kContended behind: at
   // worst the holder makes a needless wake-up call.
   while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
     const uint64_t waited_ns = NowNs() - begin_ns;
     if (waited_ns >= timeout_ns) {
-      NoteNotWanted();
+      RecordNotWanted();
       LeaveUncancellable();
       return false;
     }
     FutexWaitFor(&state_, kContended, timeout_ns - waited_ns);
   }
-  NoteHeld();
+  RecordHeld();
   return true;
 }
 

@@ -60,22 +60,22 @@ class Lock {
   // all of them before a fork.
   void AcquireAmongEquals() {
     Enter();
-    NoteWanted();
+    RecordWanted();
     uint32_t free = kFree;
     // Acquire pairs with the release exchange in Release.
     if (GLEANER_UNLIKELY(!state_.CompareExchange(free, kHeld, memory_order_acquire))) AcquireSlow();
-    NoteHeld();
+    RecordHeld();
   }
   bool TryAcquire() {
     Enter();
-    NoteWanted();
+    RecordWanted();
     uint32_t free = kFree;
     if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // pairs with Release
-      NoteNotWanted();
+      RecordNotWanted();
       Leave();
       return false;
     }
-    NoteHeld();
+    RecordHeld();
     return true;
   }
   // Acquire that gives up after `timeout_ns`: false then. pre: the rank is below kHeaps.
@@ -83,11 +83,11 @@ class Lock {
   // Returns whether another thread may have been waiting. That thread need not get the lock before
   // the caller takes it again.
   bool Release() {
-    NoteReleased();
+    RecordReleased();
     // Release pairs with the acquire in Acquire.
     const bool contended = state_.Exchange(kFree, memory_order_release) == kContended;
     if (contended) FutexWake(&state_, 1);
-    NoteNotWanted();
+    RecordNotWanted();
     Leave();
     return contended;
   }
@@ -111,16 +111,16 @@ class Lock {
   void AcquireSlow();
 #ifdef GLEANER_VERIFY
   void CheckRank() const;
-  void NoteHeld() const;
-  void NoteReleased() const;
-  void NoteWanted() const;
-  void NoteNotWanted() const;
+  void RecordHeld() const;
+  void RecordReleased() const;
+  void RecordWanted() const;
+  void RecordNotWanted() const;
 #else
   void CheckRank() const {}
-  void NoteHeld() const {}
-  void NoteReleased() const {}
-  void NoteWanted() const {}
-  void NoteNotWanted() const {}
+  void RecordHeld() const {}
+  void RecordReleased() const {}
+  void RecordWanted() const {}
+  void RecordNotWanted() const {}
 #endif
 
   Atomic<uint32_t> state_{kFree};

@@ -52,8 +52,8 @@ std::span<Reservation> Reservations() {
 constinit Lock g_lock(LockRank::kReservations);
 // Guarded by g_lock.
 constinit Addr g_next_end = 0;  // the end of the next large reservation
-// The limit on address space at the last look. Written under g_lock. Relaxed: a number by itself.
-constinit Atomic<size_t> g_known_limit{SIZE_MAX};
+// The limit on address space at the last look. Written under g_lock.
+constinit Hint<size_t> g_known_limit{SIZE_MAX};
 
 // Asks the holder of g_lock, or the next one, to look at the limit. Sequentially consistent: if a
 // thread sets the flag and then fails to take the lock, the lock's holder sees the flag after it
@@ -72,8 +72,8 @@ size_t ReadLimit() {
 
 // pre for the functions down to LookAtLimit: g_lock is held, so relaxed loads see the last stores.
 
-// Notes a new reservation. False if the table is full.
-bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
+// Records a new reservation. False if the table is full.
+bool RecordReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
   if (g_process.Load(memory_order_relaxed) == 0) g_process.Store(getpid(), memory_order_relaxed);
   const uint32_t end = g_end.Load(memory_order_relaxed);
   uint32_t i = 0;
@@ -121,7 +121,7 @@ Addr FarAway(size_t bytes, size_t alignment) {
     if (usual == MAP_FAILED) return 0;
     munmap(usual, OsPageBytes());
     g_next_end = AddressOf(usual) - AddressOf(usual) / 8;
-    g_known_limit.Store(ReadLimit(), memory_order_relaxed);  // a number by itself
+    g_known_limit.Set(ReadLimit());
   }
   return g_next_end > bytes + alignment ? AlignDown(g_next_end - bytes, alignment) : 0;
 }
@@ -211,8 +211,8 @@ void MakeHoles() {
 // Makes holes if the limit on address space is lower than when it was last looked at.
 void LookAtLimit() {
   const size_t limit = ReadLimit();
-  const bool lower = limit < g_known_limit.Load(memory_order_relaxed);  // under the lock
-  g_known_limit.Store(limit, memory_order_relaxed);                     // under the lock
+  const bool lower = limit < g_known_limit.Get();
+  g_known_limit.Set(limit);
   if (lower) MakeHoles();
 }
 
@@ -248,9 +248,9 @@ void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from)
   const Guard guard;
   if (bytes > kSmallBytes) {
     if (const Addr begin = FarAway(bytes, alignment); begin != 0) {
-      const bool mapped = g_known_limit.Load(memory_order_relaxed) == SIZE_MAX;  // under the lock
-      if (mapped ? MapAt(begin, bytes, protection) : NoteReservation(begin, bytes, 0, 0, from)) {
-        if (mapped) (void)NoteReservation(begin, bytes, bytes, 0, from);
+      const bool mapped = g_known_limit.Get() == SIZE_MAX;
+      if (mapped ? MapAt(begin, bytes, protection) : RecordReservation(begin, bytes, 0, 0, from)) {
+        if (mapped) (void)RecordReservation(begin, bytes, bytes, 0, from);
         g_next_end = begin;
         return PointerAt<void>(begin);
       }
@@ -263,7 +263,7 @@ void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from)
   if (aligned != start) munmap(raw, aligned - start);
   const Addr end = start + bytes + slack;
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
-  (void)NoteReservation(aligned, bytes, bytes, 0, from);
+  (void)RecordReservation(aligned, bytes, bytes, 0, from);
   return PointerAt<void>(aligned);
 }
 
@@ -277,7 +277,7 @@ void* ReserveZeroes(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ, kReserved, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   const Guard guard;
-  (void)NoteReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
+  (void)RecordReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
   return p;
 }
 
@@ -472,10 +472,7 @@ double MeasureFirstTouch() {
 
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
-size_t AddressSpaceLimit() {
-  // Relaxed: a number by itself.
-  return HasFilter() ? g_known_limit.Load(memory_order_relaxed) : ReadLimit();
-}
+size_t AddressSpaceLimit() { return HasFilter() ? g_known_limit.Get() : ReadLimit(); }
 
 void NoticeAddressSpaceLimit() {
   g_look_at_limit.Store(true, memory_order_seq_cst);

@@ -21,10 +21,10 @@ class NextCall {
   constexpr explicit NextCall(const char* name, F* in_static_program = nullptr)
       : name_(name), in_static_program_(in_static_program) {}
   F* get() {
-    F* f = function_.Load(memory_order_relaxed);  // racing threads store the same value
+    F* f = function_.Get();
     if (f == nullptr) {
       f = reinterpret_cast<F*>(NextFunction(name_, reinterpret_cast<void*>(in_static_program_)));
-      function_.Store(f, memory_order_relaxed);  // racing threads store the same value
+      function_.Set(f);
     }
     return f;
   }
@@ -32,7 +32,7 @@ class NextCall {
  private:
   const char* name_;
   F* in_static_program_;
-  Atomic<F*> function_{nullptr};
+  Hint<F*> function_{nullptr};  // threads that look it up at once store the same value
 };
 
 }  // namespace gleaner::platform

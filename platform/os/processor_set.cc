@@ -25,7 +25,7 @@ bool GetAffinityOfProcess(ProcessorSet* processors) {
   return true;
 }
 
-void NoteAffinityOfProcess() {
+void RecordAffinityOfProcess() {
   if (g_of_process.IsEmpty() && !GetAffinity(getpid(), &g_of_process)) g_of_process = {};
 }
 

@@ -19,10 +19,10 @@ using ProcessorSet = NumberSet<kMaxProcessors>;
 [[nodiscard]] bool SetAffinity(int32_t thread, const ProcessorSet& processors);
 
 // Gets the processors that the process may use: those of its first thread when
-// NoteAffinityOfProcess was first called, or now if it was not. Programs bind threads of theirs to
-// single processors later on, the first one too. False, with errno, if the system refuses.
+// RecordAffinityOfProcess was first called, or now if it was not. Programs bind threads of theirs
+// to single processors later on, the first one too. False, with errno, if the system refuses.
 [[nodiscard]] bool GetAffinityOfProcess(ProcessorSet* processors);
 // pre: one thread at a time, before others ask.
-void NoteAffinityOfProcess();
+void RecordAffinityOfProcess();
 
 }  // namespace gleaner::platform

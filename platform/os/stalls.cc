@@ -6,16 +6,16 @@ namespace gleaner::platform {
 
 __thread StallState t_stall __attribute__((tls_model("initial-exec"))) = {};
 
-constinit Atomic<StallListener> g_stall_listener{nullptr};
+constinit Hint<StallListener> g_stall_listener{nullptr};
 
 namespace {
 
 constexpr uint32_t kShards = 8;
 
 struct alignas(64) Shard {
-  Atomic<uint64_t> total_ns[kStallCauses];
+  Count<uint64_t> total_ns[kStallCauses];
   Atomic<uint64_t> max_ns[kStallCauses];
-  Atomic<uint64_t> buckets[kStallCauses][kStallBuckets];
+  Count<uint64_t> buckets[kStallCauses][kStallBuckets];
 };
 // Starts as zeroes, so only the written parts are resident.
 constinit Shard g_shards[kShards] = {};
@@ -26,12 +26,12 @@ constexpr uint64_t kOpened = kDepth + 1;
 // Orders accesses of a thread for its own signal handlers.
 void Fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Raises *most to at least `value`. Relaxed would do; acquire is the weakest order of
+// Raises *max to at least `value`. Relaxed would do; acquire is the weakest order of
 // Atomic::CompareExchange. Two threads that raise it at once each retry until their value is stored
 // or is not the largest.
-void Raise(Atomic<uint64_t>* most, uint64_t value) {
-  uint64_t seen = most->Load(memory_order_relaxed);
-  while (value > seen && !most->CompareExchange(seen, value, memory_order_acquire)) {
+void Raise(Atomic<uint64_t>* max, uint64_t value) {
+  uint64_t seen = max->Load(memory_order_relaxed);
+  while (value > seen && !max->CompareExchange(seen, value, memory_order_acquire)) {
   }
 }
 
@@ -70,11 +70,11 @@ void ReadStalls(StallCause cause, StallHistogram* out) {
   // Relaxed: counts, of which each is true by itself.
   for (const Shard& shard : g_shards) {
     for (int i = 0; i < kStallBuckets; ++i) {
-      const uint64_t stalls = shard.buckets[c][i].Load(memory_order_relaxed);
+      const uint64_t stalls = shard.buckets[c][i].Get();
       out->buckets[i] += stalls;
       out->count += stalls;
     }
-    out->total_ns += shard.total_ns[c].Load(memory_order_relaxed);  // true by itself
+    out->total_ns += shard.total_ns[c].Get();
     const uint64_t max_ns = shard.max_ns[c].Load(memory_order_relaxed);
     if (max_ns > out->max_ns) out->max_ns = max_ns;
   }
@@ -103,10 +103,9 @@ void RecordStall(StallCause cause, uint64_t ns) {
   if (t_stall.shard == 0) return;
   const int c = static_cast<int>(cause);
   Shard& shard = g_shards[t_stall.shard - 1];
-  // Relaxed: counts that nothing is concluded from.
-  shard.total_ns[c].FetchAdd(ns, memory_order_relaxed);
+  shard.total_ns[c].Add(ns);
   Raise(&shard.max_ns[c], ns);
-  shard.buckets[c][StallBucketOf(ns)].FetchAdd(1, memory_order_relaxed);
+  shard.buckets[c][StallBucketOf(ns)].Add(1);
 }
 
 // Begin and End. A signal handler may run between any two lines, with scopes of its own; it leaves
@@ -160,8 +159,7 @@ void StallScope::End() {
     // Acquire: the weakest order of CompareExchange; the accesses are one thread's.
   } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_acquire));
   RecordStall(static_cast<StallCause>(cause), now - begin);
-  // Relaxed: publishes nothing.
-  const StallListener listener = g_stall_listener.Load(memory_order_relaxed);
+  const StallListener listener = g_stall_listener.Get();
   if (listener != nullptr) listener(static_cast<StallCause>(cause), begin, now - begin);
 }
 

@@ -85,7 +85,7 @@ void RecordStall(StallCause cause, uint64_t ns);
 // Called when a stall has ended, on its thread, in whatever context that is in: a signal handler, a
 // critical section. Null: nobody listens.
 using StallListener = void (*)(StallCause cause, uint64_t begin_ns, uint64_t ns);
-extern Atomic<StallListener> g_stall_listener;
+extern Hint<StallListener> g_stall_listener;
 
 // The stall that the calling thread is in.
 struct StallState {

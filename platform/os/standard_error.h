@@ -8,7 +8,7 @@ namespace gleaner {
 // Descriptor 2 if it is standard error, else -1. A program that closes descriptor 2 and opens a
 // file gets this number for the file, and only the program's own data may be written there. So
 // descriptor 2 counts as standard error in these cases. It stands for the same file as when the
-// library started (NoteStandardError). It is a terminal, /dev/null or a pipe, as dup2 mostly puts
+// library started (RecordStandardError). It is a terminal, /dev/null or a pipe, as dup2 mostly puts
 // there, without close-on-exec, which dup2 never sets. Or it shares its file, such as a log, with
 // descriptor 1, without close-on-exec: no open() makes the two share. Async-signal-safe; keeps
 // errno.
@@ -20,6 +20,6 @@ int StandardError();
 void HideControls(char* text, size_t bytes);
 
 // Notes the file of descriptor 2. Called at the start of the library; a further call does nothing.
-void NoteStandardError();
+void RecordStandardError();
 
 }  // namespace gleaner

@@ -14,10 +14,9 @@ namespace gleaner::platform {
 
 namespace {
 
-// Relaxed, always: nothing is passed with it.
-constinit Atomic<bool> g_requested{false};
+constinit Hint<bool> g_requested{false};
 
-void OnRequest(int) { g_requested.Store(true, memory_order_relaxed); }  // passes nothing
+void OnRequest(int) { g_requested.Set(true); }
 
 // After a handler that only notes the signal, the instruction that has caused it is repeated
 // forever, or goes on with what the kernel did not do. No handler can be had for the last two.
@@ -58,9 +57,7 @@ int InstallRequestHandler(int number) {
   return sigaction(number, &action, nullptr) == 0 ? 0 : errno;
 }
 
-bool TakeRequest() {
-  return IsRequested() && g_requested.Exchange(false, memory_order_relaxed);  // passes nothing
-}
-bool IsRequested() { return g_requested.Load(memory_order_relaxed); }  // a hint
+bool TakeRequest() { return IsRequested() && g_requested.Exchange(false); }
+bool IsRequested() { return g_requested.Get(); }
 
 }  // namespace gleaner::platform

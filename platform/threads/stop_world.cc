@@ -23,7 +23,7 @@ namespace gleaner::platform {
 
 namespace {
 // CriticalState::stop_pending of threads without a record. Never written.
-constinit Atomic<bool> g_never_pending{false};
+constinit Hint<bool> g_never_pending{false};
 }  // namespace
 
 constinit __thread CriticalState t_critical
@@ -59,7 +59,7 @@ constinit uint32_t g_last_stop = 0;
 // than the cost of a sleep and a wake-up.
 constexpr int kSpins = 1200;
 // Whether stopped threads should spin. Written by the stopper, read by the threads that it stops.
-constinit Atomic<bool> g_spin{false};
+constinit Hint<bool> g_spin{false};
 // A spinning thread takes a processor from the markers, and in a stop longer than this it sleeps
 // anyway.
 constexpr uint64_t kShortStopNs = 100000;
@@ -77,7 +77,7 @@ constexpr uint64_t kRoomForSignalNs = 1'000'000;
 
 // Waits until *word differs from `value`.
 void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
-  if (g_spin.Load(memory_order_relaxed)) {  // a hint
+  if (g_spin.Get()) {
     for (int i = 0; i < kSpins; ++i) {
       if (word->Load(memory_order_seq_cst) != value) return;
       CpuRelax();
@@ -164,7 +164,7 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
   if (self == nullptr) return;
   KeepStackApart(&interrupted->uc_stack, self->stack);
   if (t_critical.depth != 0) {
-    self->stop_pending.Store(true, memory_order_relaxed);  // the thread itself reads it
+    self->stop_pending.Set(true);  // the thread itself reads it
     return;
   }
   const int saved = errno;
@@ -378,7 +378,7 @@ void PauseStop(bool open_all) {
 }
 
 void ParkPending() {
-  t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // a hint
+  t_stop_record->stop_pending.Set(false);
   // The suspend handler may run in between and park; `asked` lets only one of the two park.
   const HandlersWait section;
   WithRegistersOnStack(ParkWithRegisters, t_stop_record);
@@ -437,7 +437,7 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
   static constinit int cpus = 0;  // under the collector lock; 0: not known
   if (cpus == 0 && !HasFilter()) cpus = UsableCpuCount();
   const bool spin = count <= static_cast<size_t>(cpus);
-  g_spin.Store(spin && g_last_was_short, memory_order_relaxed);  // a hint
+  g_spin.Set(spin && g_last_was_short);
   g_stop_began_ns = NowNs();
   g_last_stop += StateWord::kOneStop;
   if (g_last_stop == 0) g_last_stop = StateWord::kOneStop;
@@ -451,7 +451,7 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
     if (record == self || Claim(record, stop)) continue;
     g_remaining.FetchAdd(1, memory_order_seq_cst);
     record->asked.Store(stop, memory_order_seq_cst);
-    record->stop_pending.Store(true, memory_order_relaxed);  // a hint
+    record->stop_pending.Set(true);
   }
   for (int i = 0; spin && i < kSpinsBeforeSignal; ++i) {
     if (g_remaining.Load(memory_order_seq_cst) == 1) break;
@@ -582,7 +582,7 @@ void ResetStopAfterFork() {
   g_stop.Store(0, memory_order_seq_cst);
   g_remaining.Store(0, memory_order_seq_cst);
   if (t_stop_record != nullptr) {
-    t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // no other thread exists
+    t_stop_record->stop_pending.Set(false);
     t_stop_record->tid = static_cast<int32_t>(syscall(SYS_gettid));
     t_stop_record->asked.Store(0, memory_order_seq_cst);
   }

@@ -76,8 +76,8 @@ struct StopRecord {
   // stopped without one. Written by the thread before it parks, read while it is stopped.
   const void* signal_context = nullptr;
 
-  // A hint that a stop is wanted; `asked` decides. Set by the thread's own handler or the stopper.
-  Atomic<bool> stop_pending{false};
+  // A stop is wanted; `asked` decides. Set by the thread's own handler or the stopper.
+  Hint<bool> stop_pending{false};
 
   // The number of the stop that the thread is asked for, 0 for none. Written by the stopper,
   // consumed by the thread.

@@ -373,8 +373,8 @@ int CreateHelper(const ProcessorSet* processors, void* (*start)(void*), void* ar
 
 }  // namespace
 
-void NoteSchedulingOfProcess() {
-  NoteAffinityOfProcess();
+void RecordSchedulingOfProcess() {
+  RecordAffinityOfProcess();
   if (!g_of_process.is_noted) g_of_process = SchedulingOf(getpid());
 }
 
@@ -440,19 +440,15 @@ int UsableCpuCount() {
   return cpus < 1 ? 1 : cpus;
 }
 
-// Relaxed in these three functions: only the number itself is published, and a waker that sees 0
-// leaves the helper where it is.
-void HelperPlacement::Announce() {
-  tid_.Store(static_cast<int32_t>(syscall(SYS_gettid)), memory_order_relaxed);
-}
+void HelperPlacement::Announce() { tid_.Set(static_cast<int32_t>(syscall(SYS_gettid))); }
 
 void HelperPlacement::Forget() {
-  tid_.Store(0, memory_order_relaxed);  // a number by itself
+  tid_.Set(0);
   kept_off_ = 0;
 }
 
 void HelperPlacement::KeepOffThisCpu() {
-  const int32_t tid = tid_.Load(memory_order_relaxed);  // a number by itself
+  const int32_t tid = tid_.Get();
   const int cpu = sched_getcpu();
   if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_ || HasFilter()) return;
   ProcessorSet mask;

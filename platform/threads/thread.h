@@ -91,7 +91,7 @@ int NextPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
 // inherit, as a memory policy and filters of system calls.
 //
 // Notes the policy, the priority and the processors; the first call counts. For a constructor.
-void NoteSchedulingOfProcess();
+void RecordSchedulingOfProcess();
 
 // Looks for ThreadSanitizer in the program; it need not have compiled this library. Once, before
 // the functions below; may take the loader's lock.
@@ -124,7 +124,7 @@ class HelperPlacement {
   void Forget();
 
  private:
-  Atomic<int32_t> tid_{0};  // written by the helper
+  Hint<int32_t> tid_{0};  // written by the helper; 0: the waker leaves it where it is
   // Used by the waker only.
   int kept_off_ = 0;         // 1 + the processor removed from the helper's mask, or 0
   uint64_t set_digest_ = 0;  // of the mask set last, to see whether it is still in force

@@ -137,7 +137,7 @@ bool UserfaultfdTracking::OpenDescriptors() {
   if (opened) {
     ForEachPart({base_, base_ + bytes_},
                 [this](Range part) { ClearMarks(userfaultfd_.fd(), part.begin, part.bytes()); });
-    registrations_.FetchAdd(1, memory_order_relaxed);  // a figure
+    registrations_.Add(1);
   } else {
     userfaultfd_.Close();
     pagemap_.Close();

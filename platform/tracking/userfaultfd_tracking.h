@@ -44,7 +44,7 @@ class UserfaultfdTracking {
   void ResetInChild(bool may_close = true);
   // The reason of the last failure. pre: no thread is in a call.
   const Refusal& refusal() const { return refusal_; }
-  uint64_t registrations() const { return registrations_.Load(memory_order_relaxed); }  // a figure
+  uint64_t registrations() const { return registrations_.Get(); }
 
  private:
   static constexpr size_t kRegionsAtOnce = 256;  // 6 KiB of stack
@@ -70,7 +70,7 @@ class UserfaultfdTracking {
   Atomic<int32_t> pagemap_number_{-1};
   Atomic<int32_t> process_{0};
   Atomic<uint32_t> generation_{0};  // odd while the registration is being replaced
-  Atomic<uint64_t> registrations_{0};
+  Count<uint64_t> registrations_{0};
   Lock lock_{LockRank::kTracking};
 };
 

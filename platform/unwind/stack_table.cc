@@ -22,11 +22,10 @@ constinit Atomic<StackId>* g_slots = nullptr;
 constinit Stack* g_stacks = nullptr;
 constinit Addr* g_words = nullptr;
 
-// Accessed relaxed: for the counters only uniqueness counts; g_full is only reported. The counters
-// may exceed their limits.
-constinit Atomic<size_t> g_next_stack{1};
-constinit Atomic<size_t> g_next_word{0};
-constinit Atomic<bool> g_full{false};  // there was no room for some stack
+// Numbers of stacks and of their words. They may exceed their limits.
+constinit Tickets<size_t> g_next_stack{1};
+constinit Tickets<size_t> g_next_word{0};
+constinit Hint<bool> g_full{false};  // there was no room for some stack
 
 template <class T>
 T* Table(size_t count) {
@@ -51,20 +50,19 @@ bool IsSame(StackId id, uint64_t hash, const Addr* frames, size_t count) {
 }
 
 StackId NoRoom() {
-  g_full.Store(true, memory_order_relaxed);  // only reported
+  g_full.Set(true);
   return kNoStack;
 }
 
 // Writes a new stack, which is not in the hash table yet, and returns its number; kNoStack if there
 // is no room.
 StackId Write(uint64_t hash, const Addr* frames, size_t count) {
-  if (g_next_stack.Load(memory_order_relaxed) >= kMaxStacks ||
-      g_next_word.Load(memory_order_relaxed) + count > kWords) {
+  if (g_next_stack.Next() >= kMaxStacks || g_next_word.Next() + count > kWords) {
     return NoRoom();
   }
-  // Relaxed: only uniqueness counts; the release in Intern publishes the stack.
-  const size_t id = g_next_stack.FetchAdd(1, memory_order_relaxed);
-  const size_t word = g_next_word.FetchAdd(count, memory_order_relaxed);
+  // The release in Intern publishes the stack.
+  const size_t id = g_next_stack.Take();
+  const size_t word = g_next_word.Take(count);
   if (id >= kMaxStacks || word + count > kWords) return NoRoom();
   memcpy(g_words + word, frames, count * sizeof(Addr));
   g_stacks[id] = {hash, static_cast<uint32_t>(word), static_cast<uint32_t>(count)};
@@ -104,10 +102,10 @@ size_t StackTable::CountOf(StackId id) { return g_stacks[id].count; }
 const Addr* StackTable::FramesOf(StackId id) { return g_words + g_stacks[id].first_word; }
 
 size_t StackTable::end() {
-  const size_t next = g_next_stack.Load(memory_order_relaxed);  // a count
+  const size_t next = g_next_stack.Next();
   return next < kMaxStacks ? next : kMaxStacks;
 }
 
-bool StackTable::IsFull() { return g_full.Load(memory_order_relaxed); }  // only reported
+bool StackTable::IsFull() { return g_full.Get(); }
 
 }  // namespace gleaner::platform

@@ -10,13 +10,12 @@
 #include "runtime/process/options.h"
 
 using gc::Cause;
-using platform::memory_order_relaxed;
 using platform::TrackingKind;
 
 namespace {
 
-// Set by GC_deinit. All accesses are relaxed: no other data depends on it.
-constinit platform::Atomic<bool> g_deinitialised{false};
+// Set by GC_deinit.
+constinit platform::Hint<bool> g_deinitialised{false};
 
 // libgc's name of the mechanism; "soft" means that the kernel records writes by itself.
 unsigned VdbOf(TrackingKind kind) {
@@ -67,12 +66,12 @@ unsigned GC_get_version(void) { return 0x080202; }
 
 void GC_init(void) {
   runtime::Init();
-  g_deinitialised.Store(false, memory_order_relaxed);
+  g_deinitialised.Set(false);
 }
 int GC_is_init_called(void) {
-  return runtime::IsInitialisationCalled() && !g_deinitialised.Load(memory_order_relaxed) ? 1 : 0;
+  return runtime::IsInitialisationCalled() && !g_deinitialised.Get() ? 1 : 0;
 }
-void GC_deinit(void) { g_deinitialised.Store(true, memory_order_relaxed); }
+void GC_deinit(void) { g_deinitialised.Set(true); }
 
 void GC_gcollect(void) { platform::WithRegistersOnStack(CollectAtStop, nullptr); }
 
@@ -132,19 +131,18 @@ size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
 }
 
 void gleaner_set_pause_goal(uint64_t nanoseconds) {
-  // Relaxed, both: the next collection may see one of them late.
-  runtime::g_pause_goal_ns.Store(nanoseconds == 0 ? 1 : nanoseconds,
-                                 platform::memory_order_relaxed);
-  runtime::g_goal_is_set.Store(true, platform::memory_order_relaxed);
+  // The next collection may see one of them late.
+  runtime::g_pause_goal_ns.Set(nanoseconds == 0 ? 1 : nanoseconds);
+  runtime::g_goal_is_set.Set(true);
 }
 uint64_t gleaner_get_pause_goal(void) {
   runtime::Init();
-  return runtime::g_pause_goal_ns.Load(platform::memory_order_relaxed);  // one number
+  return runtime::g_pause_goal_ns.Get();
 }
 
 void gleaner_set_memory_limit(uint64_t bytes) {
   runtime::Init();
-  runtime::g_memory_limit.Store(bytes, platform::memory_order_relaxed);  // one number
+  runtime::g_memory_limit.Set(bytes);
 }
 uint64_t gleaner_get_memory_limit(void) {
   runtime::Init();

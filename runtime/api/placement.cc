@@ -119,7 +119,7 @@ int gleaner_place(void* memory, size_t bytes, const gleaner_placement* given,
   }
   PlacementResult result;
   const int error = alloc::Place(memory, bytes, placement, &result);
-  if (error == 0 && runtime::IsInitialised()) alloc::NotePlacement(memory);
+  if (error == 0 && runtime::IsInitialised()) alloc::RecordPlacement(memory);
   Report(result, placed, size);
   return error;
 }

@@ -83,10 +83,10 @@ void OnAllocated(ptrdiff_t bytes) {
 
 // Makes room for `bytes` if only the program's heap limit is in the way: returns free pages that
 // the request cannot use to the system. Whether it did.
-bool MakeRoomInLimit(size_t bytes, size_t least_share) {
+bool MakeRoomInLimit(size_t bytes, size_t min_share) {
   const size_t limit = alloc::HeapLimit();
   return limit != 0 && bytes <= limit && alloc::ResidentBytes() + bytes > limit &&
-         alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share) != 0;
+         alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, min_share) != 0;
 }
 
 uint64_t AllocatedAndFreed(const Thread& thread) {
@@ -105,7 +105,7 @@ bool MayCollectForRequest(size_t bytes) {
   FailedRequests& failed = self->failed_requests;
   if (AllocatedAndFreed(*self) != failed.allocated_and_freed) failed = {};
   ++failed.in_a_row;
-  if (failed.in_a_row < failed.next && bytes > failed.least_bytes / 2 &&
+  if (failed.in_a_row < failed.next && bytes > failed.min_bytes / 2 &&
       platform::NowNs() - failed.last_ns < failed.collecting_ns) {
     return false;
   }
@@ -117,7 +117,7 @@ void RecordFailedRequest(size_t bytes, uint64_t collecting_ns) {
   Thread* self = Threads::Current();
   if (self == nullptr) return;
   FailedRequests& failed = self->failed_requests;
-  if (bytes < failed.least_bytes) failed.least_bytes = bytes;
+  if (bytes < failed.min_bytes) failed.min_bytes = bytes;
   failed.allocated_and_freed = AllocatedAndFreed(*self);
   failed.collecting_ns = collecting_ns;
   failed.last_ns = platform::NowNs();
@@ -141,25 +141,23 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
 }
 
 // From when on memory is given back again rather than that the heap grows. Any thread.
-constinit platform::Atomic<uint64_t> g_next_trade_ns{0};
+constinit platform::Hint<uint64_t> g_next_trade_ns{0};
 
 // Gives about `bytes` of free memory back, as ReleaseToMakeRoom. It has to be touched anew when a
 // request fits it, and that is to take an eighth of the time at most: where requests come faster,
 // the heap grows until they fit, but not beyond the memory limit.
-bool Trade(size_t bytes, size_t least_share) {
+bool Trade(size_t bytes, size_t min_share) {
   constexpr double kRest = 8;
   const gc::Pacer& pacer = g_collector.pacer();
   const uint64_t now = platform::NowNs();
-  // Relaxed, both: a time. Of two threads that trade at once the later one decides.
-  if (now < g_next_trade_ns.Load(platform::memory_order_relaxed) &&
-      !pacer.PassesLimit(alloc::ResidentBytes() + bytes)) {
+  // Of two threads that trade at once the later one decides.
+  if (now < g_next_trade_ns.Get() && !pacer.PassesLimit(alloc::ResidentBytes() + bytes)) {
     return false;
   }
-  const size_t traded = alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share);
+  const size_t traded = alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, min_share);
   if (traded == 0) return false;
   const double touch_ns = pacer.touch_ns_per_byte() * static_cast<double>(traded);
-  g_next_trade_ns.Store(now + static_cast<uint64_t>(kRest * touch_ns),
-                        platform::memory_order_relaxed);
+  g_next_trade_ns.Set(now + static_cast<uint64_t>(kRest * touch_ns));
   return true;
 }
 

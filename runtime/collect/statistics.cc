@@ -13,8 +13,6 @@ using gc::g_collector;
 
 namespace {
 
-using platform::memory_order_relaxed;
-
 // Relaxed, here and below: each count is true by itself.
 uint64_t Read(const uint64_t& count) { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
 
@@ -39,11 +37,10 @@ Sums ReadSums() {
   return sums;
 }
 
-// Values at the end of the last collection. Written with the world stopped. Relaxed: a reader
-// outside the collector lock takes each as it is at some instant.
-constinit platform::Atomic<uint64_t> g_allocated_before{0};
-constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
-constinit platform::Atomic<size_t> g_max_heap_bytes{0};
+// Values at the end of the last collection. Written with the world stopped.
+constinit platform::Hint<uint64_t> g_allocated_before{0};
+constinit platform::Hint<uint64_t> g_explicitly_freed_before{0};
+constinit platform::Hint<size_t> g_max_heap_bytes{0};
 
 // a - b, or 0 if it is negative because the counts were read at different times.
 uint64_t Difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
@@ -58,29 +55,27 @@ size_t HeapBytes() {
 
 size_t MaxHeapBytes() {
   const size_t now = HeapBytes();
-  const size_t before = g_max_heap_bytes.Load(memory_order_relaxed);  // a statistic
+  const size_t before = g_max_heap_bytes.Get();
   return now > before ? now : before;
 }
 
 void RecordHeapFigures() {
   const Sums sums = ReadSums();
-  // Relaxed: the world is stopped.
-  g_allocated_before.Store(sums.allocated, memory_order_relaxed);
-  g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
-  g_max_heap_bytes.Store(MaxHeapBytes(), memory_order_relaxed);
+  g_allocated_before.Set(sums.allocated);
+  g_explicitly_freed_before.Set(sums.explicitly_freed);
+  g_max_heap_bytes.Set(MaxHeapBytes());
 }
 
 HeapFigures ReadHeapFigures() {
   const gc::CycleReport& last = g_collector.last();
   const Sums sums = ReadSums();
   HeapFigures figures;
-  // Relaxed: a collection that ends meanwhile may show in some figures and not in others.
+  // A collection that ends meanwhile may show in some figures and not in others.
   figures.allocated_bytes = sums.allocated;
-  figures.allocated_since_gc_bytes =
-      Difference(sums.allocated, g_allocated_before.Load(memory_order_relaxed));
+  figures.allocated_since_gc_bytes = Difference(sums.allocated, g_allocated_before.Get());
   figures.explicitly_freed_bytes = sums.explicitly_freed;
-  figures.explicitly_freed_since_gc_bytes =  // relaxed: as the others
-      Difference(sums.explicitly_freed, g_explicitly_freed_before.Load(memory_order_relaxed));
+  figures.explicitly_freed_since_gc_bytes =
+      Difference(sums.explicitly_freed, g_explicitly_freed_before.Get());
   figures.pages_taken = sums.pages_taken;
   figures.remote_pages = sums.remote_pages;
   figures.heap_bytes = HeapBytes();

@@ -94,9 +94,9 @@ constinit uint64_t g_next_try_ns = 0;
 
 // --- Any thread: hints without the lock. ---
 
-constinit platform::Atomic<TrackingKind> g_in_use{TrackingKind::kNone};
-constinit platform::Atomic<bool> g_is_generational{false};
-constinit platform::Atomic<bool> g_is_programs_choice{false};
+constinit platform::Hint<TrackingKind> g_in_use{TrackingKind::kNone};
+constinit platform::Hint<bool> g_is_generational{false};
+constinit platform::Hint<bool> g_is_programs_choice{false};
 
 // For modes that the program asks for, or (`automatic`) that the collector turns on itself.
 Candidates CandidatesWanted(bool automatic) {
@@ -155,11 +155,9 @@ void PublishModes() {
   const gc::HeapWrites& writes = g_collector.writes();
   const bool is_generational = g_wanted.generational && writes.ServesMinors();
   const bool any = writes.ServesCycles() || is_generational;
-  // Relaxed: hints to others.
-  g_in_use.Store(any ? writes.tracker().kind() : TrackingKind::kNone,
-                 platform::memory_order_relaxed);
-  g_is_generational.Store(is_generational, platform::memory_order_relaxed);
-  g_is_programs_choice.Store(g_source == Source::kProgram, platform::memory_order_relaxed);
+  g_in_use.Set(any ? writes.tracker().kind() : TrackingKind::kNone);
+  g_is_generational.Set(is_generational);
+  g_is_programs_choice.Set(g_source == Source::kProgram);
   kListeners.modes_changed(
       {writes.ServesCycles(), is_generational},
       platform::TraitsOf(any ? writes.tracker().kind() : TrackingKind::kNone).name, g_reasons.text);
@@ -403,17 +401,13 @@ void MeasureAgain() {
 
 bool IsConcurrent() { return g_collector.writes().ServesCycles(); }
 
-bool IsProgramsChoice() {
-  return g_is_programs_choice.Load(platform::memory_order_relaxed);  // a hint
-}
+bool IsProgramsChoice() { return g_is_programs_choice.Get(); }
 
 bool IsIncremental() { return IsConcurrent() && IsProgramsChoice(); }
 
-Modes ModesInUse() {
-  return {IsConcurrent(), g_is_generational.Load(platform::memory_order_relaxed)};  // a hint
-}
+Modes ModesInUse() { return {IsConcurrent(), g_is_generational.Get()}; }
 
-TrackingKind TrackingInUse() { return g_in_use.Load(platform::memory_order_relaxed); }  // a hint
+TrackingKind TrackingInUse() { return g_in_use.Get(); }
 
 TrackingKind TrackingToUse() {
   platform::LockGuard guard(g_collector.lock());
@@ -440,8 +434,7 @@ void TraceModesLocked() {
   static uint64_t traced[kWords];  // guarded by the collector lock
   const Modes modes = ModesInUse();
   uint64_t w[kWords] = {static_cast<uint64_t>(TrackingInUse()), modes.concurrent,
-                        modes.generational, IsAutomatic(),
-                        g_pause_goal_ns.Load(platform::memory_order_relaxed)};  // one number
+                        modes.generational, IsAutomatic(), g_pause_goal_ns.Get()};
   memcpy(w + 5, g_reasons.text, strnlen(g_reasons.text, kReasonWords * sizeof w[0]));
   if (g_modes_are_traced && memcmp(w, traced, sizeof w) == 0) return;
   memcpy(traced, w, sizeof w);

@@ -24,16 +24,14 @@ using gc::g_collector;
 
 namespace {
 
-// Relaxed: the collector waits a moment either way.
-constinit platform::Atomic<LockHandover> g_handover{LockHandover::kNone};
+// The collector waits a moment whether it sees it in time or not.
+constinit platform::Hint<LockHandover> g_handover{LockHandover::kNone};
 
 // Comes before the stop, so that no pause has it in it.
 void AwaitHandover() {
   constexpr uint64_t kMomentNs = 50'000;
   constexpr int kMaxMoments = 200;  // a thread may be held up, or have ended by a fork
-  const auto is = [](LockHandover handover) {
-    return g_handover.Load(platform::memory_order_relaxed) == handover;  // a hint
-  };
+  const auto is = [](LockHandover handover) { return g_handover.Get() == handover; };
   if (is(LockHandover::kNone)) return;
   for (int i = 0; i < kMaxMoments && is(LockHandover::kBegun); ++i) platform::FutexSleep(kMomentNs);
   platform::FutexSleep(kMomentNs);
@@ -70,8 +68,8 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.min_batch = static_cast<size_t>(g_options.mark_batch);
   tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
   tunables->pacer.free_space_divisor = GC_free_space_divisor;
-  const auto least = static_cast<size_t>(g_options.min_allowance);
-  tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
+  const auto min = static_cast<size_t>(g_options.min_allowance);
+  tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > min ? g_min_bytes_allocd : min;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
   tunables->pacer.process_bytes = ProcessBytes();
@@ -85,16 +83,15 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->slice_bytes = g_options.cycle_slice;
   tunables->rate = g_rate;
   tunables->automatic = IsAutomatic();
-  tunables->short_pause_ns = tunables->automatic
-                                 ? g_pause_goal_ns.Load(platform::memory_order_relaxed)  // a number
+  tunables->short_pause_ns = tunables->automatic          ? g_pause_goal_ns.Get()
                              : g_options.cycle_slice == 0 ? g_options.short_pause * 1000
                                                           : 0;
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
   tunables->pacer.longest_stop_ns =
       tunables->concurrent_mark ? gc::PauseGoalNs(*tunables) : UINT64_MAX;
-  tunables->weighs_cost = tunables->automatic && tunables->pause_target_ns == 0 &&
-                          !g_goal_is_set.Load(platform::memory_order_relaxed);  // a flag
+  tunables->weighs_cost =
+      tunables->automatic && tunables->pause_target_ns == 0 && !g_goal_is_set.Get();
   // The program's procedure that decides which segments are roots must run on its own threads. A
   // program that has asked for one marker may rely on having no threads but its own.
   tunables->driver = g_options.cycle_thread && g_options.cycle_slice == 0 &&
@@ -121,11 +118,11 @@ void Notify(GC_EventType event) {
 // The heap size that the client's GC_on_heap_resize was told last. Guarded by the collector lock.
 constinit size_t g_announced_heap_bytes = 0;
 
-// The collector's last event, for the message of a fatal error. Relaxed: pairs with nothing.
-constinit platform::Atomic<int> g_last_event{-1};
+// The collector's last event, for the message of a fatal error.
+constinit platform::Hint<int> g_last_event{-1};
 
 void OnEvent(CycleEvent event) {
-  g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // a hint
+  g_last_event.Set(static_cast<int>(event));
   switch (event) {
     case CycleEvent::kStart:
       kListeners.begins();
@@ -188,16 +185,13 @@ void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
 
 }  // namespace
 
-void SetLockHandover(LockHandover handover) {
-  g_handover.Store(handover, platform::memory_order_relaxed);  // a hint
-}
+void SetLockHandover(LockHandover handover) { g_handover.Set(handover); }
 
 void DescribePhase(const char* reason) {
   static const char* const names[] = {
       "start",    "before the stop", "stopped",         "marking", "marked",
       "sweeping", "swept",           "before resuming", "resumed", "end"};
-  // Relaxed: pairs with nothing; text for people.
-  const int event = g_last_event.Load(platform::memory_order_relaxed);
+  const int event = g_last_event.Get();
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
            platform::CurrentThreadId(), AsNumber(g_collector.collections()),
            event < 0 ? "none" : names[event]);

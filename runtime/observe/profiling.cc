@@ -29,7 +29,6 @@ namespace gleaner::runtime {
 
 using gc::g_heap_samples;
 using gc::SampleSite;
-using platform::memory_order_relaxed;
 using platform::ProfileFile;
 using platform::StackTable;
 
@@ -44,8 +43,8 @@ char g_path[kMaxPath];
 constinit int g_first_process = 0;
 // The library's own code, which is left out of stacks. Empty if the library is part of the program.
 constinit platform::Range g_own_code = {};
-// This process has sampled something since it was forked. A hint.
-constinit platform::Atomic<bool> g_has_sampled{false};
+// This process has sampled something since it was forked.
+constinit platform::Hint<bool> g_has_sampled{false};
 
 constinit WriterLock g_writing;
 constinit ProfileFile g_file;  // guarded by g_writing
@@ -192,7 +191,7 @@ void WriteLastProfile() {
   if (platform::MemoryIsAnothers()) return;
   const bool is_child = getpid() != g_first_process;
   // A child that has not used the heap makes no file.
-  if (is_child && !g_has_sampled.Load(memory_order_relaxed)) return;  // a hint
+  if (is_child && !g_has_sampled.Get()) return;
   if (IsUnpreparedCopy()) return;
   if (!MayLock()) {
     return Complain(
@@ -234,9 +233,9 @@ void OnSampled(Addr object, size_t bytes) {
     const size_t count = platform::CaptureStack(self != nullptr ? self->stack : platform::Range{},
                                                 g_own_code, frames, platform::kMaxFrames);
     stack = StackTable::Intern(frames, count);
-    g_has_sampled.Store(true, memory_order_relaxed);  // a hint
+    g_has_sampled.Set(true);
   }
-  g_heap_samples.Note(object, bytes, stack);
+  g_heap_samples.Record(object, bytes, stack);
   errno = saved_errno;
 }
 
@@ -289,7 +288,7 @@ int WriteHeapProfile(const char* path) {
 void ResetProfileFileAfterFork() {
   if (g_writing.holder() != 0) g_file.LeaveAfterFork();
   g_writing.ResetAfterFork();
-  g_has_sampled.Store(false, memory_order_relaxed);  // the process has one thread
+  g_has_sampled.Set(false);
 }
 
 void ResetProfilingAfterFork() {

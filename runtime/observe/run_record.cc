@@ -15,7 +15,7 @@ namespace gleaner::runtime {
 namespace {
 
 using gc::g_collector;
-using platform::Atomic;
+using platform::Hint;
 using platform::memory_order_relaxed;
 
 // Figures of earlier programs of the process; constant once the record is found.
@@ -38,10 +38,10 @@ bool IsOurs() {
          g_record->process.Load(memory_order_relaxed) == static_cast<uint64_t>(getpid());
 }
 
-// Relaxed: each figure is true by itself, and is read after the process has ended (RunRecord). Two
-// threads that raise a figure at once may leave the smaller value, which the next report corrects.
-void Raise(Atomic<uint64_t>* max, uint64_t value) {
-  if (value > max->Load(memory_order_relaxed)) max->Store(value, memory_order_relaxed);
+// Two threads that raise a figure at once may leave the smaller value, which the next report
+// corrects.
+void Raise(Hint<uint64_t>* max, uint64_t value) {
+  if (value > max->Get()) max->Set(value);
 }
 
 void StoreSums() {
@@ -74,33 +74,25 @@ void AttachRunRecord() {
     g_record = nullptr;
     return;
   }
-  // Relaxed: written by the previous program of this process, which is over.
-  g_before = {record->collections.Load(memory_order_relaxed),
-              record->pause_ns.Load(memory_order_relaxed),
-              record->allocated_bytes.Load(memory_order_relaxed),
-              record->freed_bytes.Load(memory_order_relaxed),
-              record->concurrent.Load(memory_order_relaxed),
-              record->minors.Load(memory_order_relaxed)};
-  // Relaxed: no other thread writes it.
-  record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
+  // What the previous programs of this process have left.
+  g_before = {record->collections.Get(), record->pause_ns.Get(),   record->allocated_bytes.Get(),
+              record->freed_bytes.Get(), record->concurrent.Get(), record->minors.Get()};
+  record->programs.Set(record->programs.Get() + 1);
   if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
 }
 
 void RecordCollectionInRunRecord() {
   if (!IsOurs()) return;
   const gc::CollectorTotals& totals = g_collector.totals();
-  // Relaxed: read after the process has ended, written under the collector lock.
-  g_record->collections.Store(g_before.collections + totals.collections - totals.inspections,
-                              memory_order_relaxed);
-  g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
-  g_record->concurrent.Store(g_before.concurrent + totals.concurrent, memory_order_relaxed);
-  g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);
+  g_record->collections.Set(g_before.collections + totals.collections - totals.inspections);
+  g_record->pause_ns.Set(g_before.pause_ns + totals.pauses.all_ns);
+  g_record->concurrent.Set(g_before.concurrent + totals.concurrent);
+  g_record->minors.Set(g_before.minors + totals.minors);
   const gc::PauseTimes& longest = totals.longest_pause;
-  // Relaxed: written under the collector lock, which is held.
-  if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {
-    g_record->max_pause_ns.Store(longest.all_ns, memory_order_relaxed);
+  if (longest.all_ns > g_record->max_pause_ns.Get()) {
+    g_record->max_pause_ns.Set(longest.all_ns);
     for (int i = 0; i < gc::kPauseParts; ++i) {
-      g_record->max_pause_part_ns[i].Store(longest.part_ns[i], memory_order_relaxed);
+      g_record->max_pause_part_ns[i].Set(longest.part_ns[i]);
     }
   }
   StoreSums();
@@ -108,9 +100,8 @@ void RecordCollectionInRunRecord() {
 
 void RecordModesInRunRecord(const Modes& modes, const char* tracking, const char* reason) {
   if (!IsOurs()) return;
-  // Relaxed: read after the process has ended, written under the collector lock.
-  g_record->is_concurrent.Store(modes.concurrent ? 1 : 0, memory_order_relaxed);
-  g_record->is_generational.Store(modes.generational ? 1 : 0, memory_order_relaxed);
+  g_record->is_concurrent.Set(modes.concurrent ? 1 : 0);
+  g_record->is_generational.Set(modes.generational ? 1 : 0);
   snprintf(g_record->tracking, sizeof g_record->tracking, "%s", tracking);
   snprintf(g_record->reason, sizeof g_record->reason, "%s", reason);
 }

@@ -13,8 +13,8 @@
 
 namespace gleaner::runtime {
 
-// Every field is true by itself; a process that is killed may leave some newer than others. All
-// accesses are relaxed: the tool reads after the process has ended.
+// Every figure is true by itself; a process that is killed may leave some newer than others. The
+// tool reads them after the process has ended.
 struct RunRecord {
   static constexpr uint64_t kLayout = 0x676c65616e657233;  // changes with this structure
 
@@ -23,22 +23,22 @@ struct RunRecord {
   platform::Atomic<uint64_t> process;
 
   // Written by the library.
-  platform::Atomic<uint64_t> programs;  // programs of the process that have started the collector
-  platform::Atomic<uint64_t> collections;  // and their pauses: without inspections
-  platform::Atomic<uint64_t> pause_ns;
-  platform::Atomic<uint64_t> max_pause_ns;
+  platform::Hint<uint64_t> programs;     // programs of the process that have started the collector
+  platform::Hint<uint64_t> collections;  // and their pauses: without inspections
+  platform::Hint<uint64_t> pause_ns;
+  platform::Hint<uint64_t> max_pause_ns;
   // The parts of the longest pause. If the process executes several programs, of one of them.
-  platform::Atomic<uint64_t> max_pause_part_ns[gc::kPauseParts];
-  platform::Atomic<uint64_t> max_stall_ns;  // the longest stall of one thread, from any cause
-  platform::Atomic<uint64_t> allocated_bytes;
-  platform::Atomic<uint64_t> freed_bytes;          // bytes found unreachable or given to GC_free
-  platform::Atomic<uint64_t> peak_resident_bytes;  // 0 until the program ends by exit
+  platform::Hint<uint64_t> max_pause_part_ns[gc::kPauseParts];
+  platform::Hint<uint64_t> max_stall_ns;  // the longest stall of one thread, from any cause
+  platform::Hint<uint64_t> allocated_bytes;
+  platform::Hint<uint64_t> freed_bytes;          // bytes found unreachable or given to GC_free
+  platform::Hint<uint64_t> peak_resident_bytes;  // 0 until the program ends by exit
 
   // The modes of the last program, and the counts of collections in them over all programs.
-  platform::Atomic<uint64_t> is_concurrent;
-  platform::Atomic<uint64_t> is_generational;
-  platform::Atomic<uint64_t> concurrent;  // collections that marked concurrently
-  platform::Atomic<uint64_t> minors;
+  platform::Hint<uint64_t> is_concurrent;
+  platform::Hint<uint64_t> is_generational;
+  platform::Hint<uint64_t> concurrent;  // collections that marked concurrently
+  platform::Hint<uint64_t> minors;
   // Texts, written under the collector lock. Cut short if the program ends during the write.
   char tracking[16];
   char reason[160];

@@ -49,8 +49,8 @@ constinit int g_written = 0;
 
 char g_path[kMaxPath];  // constant after StartSnapshots: absolute, %p replaced; empty: no option
 constinit uint64_t g_first_process = 0;  // constant after StartSnapshots
-// Hint: the process of which a thread has come to ContinueSnapshots last.
-constinit platform::Atomic<uint64_t> g_continued{0};
+// The process of which a thread has come to ContinueSnapshots last.
+constinit platform::Hint<uint64_t> g_continued{0};
 
 uint64_t Self() { return static_cast<uint64_t>(getpid()); }
 
@@ -225,8 +225,8 @@ int Take(const char* path, const char* reason) {
 // The process ends: finalizers that this collection finds due are not run.
 void TakeLast() {
   if (g_path[0] == 0 || platform::MemoryIsAnothers()) return;
-  // A child of fork that has not used the heap makes no file. Relaxed: a hint.
-  if (Self() != g_first_process && g_continued.Load(memory_order_relaxed) != Self()) return;
+  // A child of fork that has not used the heap makes no file.
+  if (Self() != g_first_process && g_continued.Get() != Self()) return;
   (void)Take(nullptr, "exit");
 }
 
@@ -258,10 +258,7 @@ void StartSnapshots() {
 
 void ContinueSnapshots() {
   if (GLEANER_LIKELY(g_path[0] == 0)) return;
-  // Relaxed, both: a hint.
-  if (g_continued.Load(memory_order_relaxed) != Self()) {
-    g_continued.Store(Self(), memory_order_relaxed);
-  }
+  if (g_continued.Get() != Self()) g_continued.Set(Self());
   const Thread* self = Threads::Current();
   if (!platform::IsRequested() || self == nullptr || self->under_lock != 0 ||
       platform::IsInSection() || IsAsking(self) || platform::MemoryIsAnothers() ||

@@ -26,8 +26,6 @@
 
 namespace gleaner::runtime {
 
-using platform::memory_order_relaxed;
-
 namespace {
 
 constexpr uint64_t kDrainEveryNs = 100'000'000;
@@ -44,16 +42,16 @@ constinit platform::TraceFile g_file;
 constinit uint64_t g_began_ns = 0;
 
 // The process that g_file belongs to; 0: it is to be opened. Written under g_draining.
-constinit platform::Atomic<uint64_t> g_process{0};
+constinit platform::Hint<uint64_t> g_process{0};
 
-// Hints: when rings were last drained, and levels last emitted.
-constinit platform::Atomic<uint64_t> g_drained_ns{0};
-constinit platform::Atomic<uint64_t> g_levels_ns{0};
+// When rings were last drained, and levels last emitted.
+constinit platform::Hint<uint64_t> g_drained_ns{0};
+constinit platform::Hint<uint64_t> g_levels_ns{0};
 // When the heap was last sampled. Guarded by g_draining.
 constinit uint64_t g_sampled_ns = 0;
 
-// Hint: the process of which a thread has come to ContinueTracing last.
-constinit platform::Atomic<uint64_t> g_continued{0};
+// The process of which a thread has come to ContinueTracing last.
+constinit platform::Hint<uint64_t> g_continued{0};
 
 char g_path[kMaxPath];  // constant after StartTracing: absolute
 
@@ -126,7 +124,7 @@ bool OpenFile(bool is_child) {
   if (!OpenFirstFree(is_child)) return false;
   static char text[kMaxPath];
   platform::TraceFileHead head = platform::TraceFile::OwnHead();
-  g_process.Store(head.process, memory_order_relaxed);  // guarded by g_draining
+  g_process.Set(head.process);
   const size_t bytes = Describe(text, sizeof text - 8);
   head.text_bytes = AlignUp(bytes, 8);
   memset(text + bytes, '\n', head.text_bytes - bytes);
@@ -151,7 +149,7 @@ void DrainLocked(bool all) {
   // The trace may have ended since the caller asked; the lock makes that visible.
   if (!platform::HasTrace()) return;
   const platform::TraceScope span(platform::TraceEvent::kDrain);
-  const uint64_t process = g_process.Load(memory_order_relaxed);  // guarded by g_draining
+  const uint64_t process = g_process.Get();
   if (process != Self()) {
     // A child by a plain clone has its parent's events in its rings.
     if (process != 0) {
@@ -180,11 +178,8 @@ void EndTracing() {
   if (!platform::HasTrace() || platform::MemoryIsAnothers()) return;
   const platform::HandlersWait no_handlers;
   const platform::UncancellableSection section;
-  // A child of fork that has not used the heap makes no file. Relaxed: hints.
-  if (g_process.Load(memory_order_relaxed) != Self() &&
-      g_continued.Load(memory_order_relaxed) != Self()) {
-    return;
-  }
+  // A child of fork that has not used the heap makes no file.
+  if (g_process.Get() != Self() && g_continued.Get() != Self()) return;
   constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
   if (!g_draining.AcquireWithin(kMaxMoments)) return;
   DrainLocked(true);
@@ -206,13 +201,11 @@ void EndTracing() {
   g_draining.Release();
 }
 
-// Relaxed, both: hints; two threads may both find that it is time.
-bool IsTime(const platform::Atomic<uint64_t>& last, uint64_t period) {
-  return platform::CoarseNowNs() - last.Load(memory_order_relaxed) >= period;
+// Two threads may both find that it is time.
+bool IsTime(const platform::Hint<uint64_t>& last, uint64_t period) {
+  return platform::CoarseNowNs() - last.Get() >= period;
 }
-void SetToNow(platform::Atomic<uint64_t>* last) {
-  last->Store(platform::CoarseNowNs(), memory_order_relaxed);
-}
+void SetToNow(platform::Hint<uint64_t>* last) { last->Set(platform::CoarseNowNs()); }
 
 void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
   if (!platform::IsTracing()) return;
@@ -222,8 +215,8 @@ void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
 }  // namespace
 
 void StartTracing() {
-  // Also without a trace: a probe may be enabled at any time. Relaxed: publishes nothing.
-  platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);
+  // Also without a trace: a probe may be enabled at any time.
+  platform::g_stall_listener.Set(EmitStall);
   g_began_ns = platform::NowNs();
   if (g_options.trace == nullptr) return;
   if (!ExpandOutputPath("trace", g_options.trace, g_path, sizeof g_path)) return;
@@ -242,7 +235,7 @@ void ContinueTracing() {
   platform::ContinueTraceOfThread();
   const bool all = IsTime(g_drained_ns, kDrainEveryNs);
   if (!all && !platform::IsTraceFilling()) {
-    g_continued.Store(Self(), memory_order_relaxed);  // a hint
+    g_continued.Set(Self());
     return;
   }
   // A child of vfork has its parent's rings.
@@ -267,18 +260,17 @@ void ContinueTracing() {
 }
 
 void ResetTracingAfterFork() {
-  // Relaxed, all: the process has one thread.
   g_draining.ResetAfterFork();
-  g_drained_ns.Store(0, memory_order_relaxed);
-  g_levels_ns.Store(0, memory_order_relaxed);
+  g_drained_ns.Set(0);
+  g_levels_ns.Set(0);
   g_sampled_ns = 0;
   ForgetTracedModes();
   // The child may have noticed before its handlers ran that it is one.
-  if (!platform::HasTrace() || g_process.Load(memory_order_relaxed) == Self()) return;
+  if (!platform::HasTrace() || g_process.Get() == Self()) return;
   g_began_ns = platform::NowNs();
   platform::ResetTraceAfterFork();
   g_file.Leave();
-  g_process.Store(0, memory_order_relaxed);
+  g_process.Set(0);
 }
 
 }  // namespace gleaner::runtime

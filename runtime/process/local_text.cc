@@ -48,7 +48,7 @@ void Tell(const TextCopies& copies) {
 }
 
 __attribute__((constructor)) void Start() {
-  NoteStandardError();
+  RecordStandardError();
   ReadOptions();
   const bool tells = g_options.tell_local_text == static_cast<uint64_t>(getpid());
   static TextCopies copies;

@@ -30,9 +30,8 @@ constinit uint64_t g_next_read_ns = 0;
 constinit uint64_t g_next_memory_ns = 0;
 constinit double g_touch_ns_per_byte = 0;
 
-// What the process's control group may have; 0: any. Written under the collector lock, read by any
-// thread. Relaxed: one number.
-constinit platform::Atomic<uint64_t> g_group_bytes{0};
+// What the process's control group may have; 0: any. Written under the collector lock.
+constinit platform::Hint<uint64_t> g_group_bytes{0};
 
 bool ReadMemory() {
   const uint64_t heap = alloc::ResidentBytes();
@@ -46,7 +45,7 @@ void Read() {
   (void)ReadMemory();
   uint64_t bytes;
   if (alloc::ResidentBytes() >= kLargeHeap && platform::GetControlGroupMemoryBytes(&bytes)) {
-    g_group_bytes.Store(bytes, platform::memory_order_relaxed);  // one number
+    g_group_bytes.Set(bytes);
   }
   g_touch_ns_per_byte = platform::MeasureFirstTouch();
 }
@@ -76,11 +75,10 @@ bool TryReadProcessBytes(uint64_t* bytes) {
 double TouchNsPerByte() { return g_touch_ns_per_byte; }
 
 uint64_t MemoryLimitBytes() {
-  // Relaxed, both: numbers.
-  const uint64_t wanted = g_memory_limit.Load(platform::memory_order_relaxed);
+  const uint64_t wanted = g_memory_limit.Get();
   if (wanted == UINT64_MAX) return 0;
   if (wanted != 0) return wanted;
-  const uint64_t group = g_group_bytes.Load(platform::memory_order_relaxed);
+  const uint64_t group = g_group_bytes.Get();
   return group - group / 10;
 }
 

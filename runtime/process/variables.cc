@@ -62,9 +62,9 @@ constinit bool g_force_unmap = false;
 constinit GC_word g_min_bytes_allocd = 0;
 constinit GC_word g_allocd_bytes_per_finalizer = 10000;
 constinit unsigned long g_time_limit_ns = 0;
-constinit platform::Atomic<uint64_t> g_pause_goal_ns{0};
-constinit platform::Atomic<bool> g_goal_is_set{false};
-constinit platform::Atomic<uint64_t> g_memory_limit{0};
+constinit platform::Hint<uint64_t> g_pause_goal_ns{0};
+constinit platform::Hint<bool> g_goal_is_set{false};
+constinit platform::Hint<uint64_t> g_memory_limit{0};
 constinit int g_rate = 10;
 constinit int g_markers_wanted = 0;
 
@@ -105,15 +105,13 @@ void ApplyOptionsToVariables() {
   if (g_options.dont_gc) GC_dont_gc = 1;
   if (GC_full_freq == 19) GC_full_freq = static_cast<int>(g_options.full_frequency);
   if (GC_time_limit == GC_TIME_UNLIMITED) GC_time_limit = g_options.pause_time_target;
-  if (g_pause_goal_ns.Load(platform::memory_order_relaxed) == 0) {  // one number
+  if (g_pause_goal_ns.Get() == 0) {
     constexpr double kDefaultMs = 10;
     const double goal_ms = g_options.pause_goal != 0 ? g_options.pause_goal : kDefaultMs;
-    g_pause_goal_ns.Store(static_cast<uint64_t>(goal_ms * 1e6), platform::memory_order_relaxed);
-    g_goal_is_set.Store(g_options.pause_goal != 0, platform::memory_order_relaxed);  // one flag
+    g_pause_goal_ns.Set(static_cast<uint64_t>(goal_ms * 1e6));
+    g_goal_is_set.Set(g_options.pause_goal != 0);
   }
-  if (g_memory_limit.Load(platform::memory_order_relaxed) == 0) {  // one number
-    g_memory_limit.Store(g_options.memory_limit, platform::memory_order_relaxed);
-  }
+  if (g_memory_limit.Get() == 0) g_memory_limit.Set(g_options.memory_limit);
   if (g_options.use_entire_heap) GC_use_entire_heap = 1;
   if (g_options.find_leak) GC_find_leak = 1;
   if (g_options.unmap_on_gcollect) g_force_unmap = true;

@@ -26,12 +26,12 @@ extern GC_word g_min_bytes_allocd;  // GC_set_min_bytes_allocd; 0: the option
 extern GC_word g_allocd_bytes_per_finalizer;
 
 extern unsigned long g_time_limit_ns;  // added to GC_time_limit, which is in milliseconds
-// gleaner_set_pause_goal, or the option; 0 before the options are read. Relaxed: one number.
-extern platform::Atomic<uint64_t> g_pause_goal_ns;
-// The program or its user has set the goal. Relaxed: one flag.
-extern platform::Atomic<bool> g_goal_is_set;
-// gleaner_set_memory_limit, or the option; 0: that of the control group. Relaxed: one number.
-extern platform::Atomic<uint64_t> g_memory_limit;
+// gleaner_set_pause_goal, or the option; 0 before the options are read.
+extern platform::Hint<uint64_t> g_pause_goal_ns;
+// The program or its user has set the goal.
+extern platform::Hint<bool> g_goal_is_set;
+// gleaner_set_memory_limit, or the option; 0: that of the control group.
+extern platform::Hint<uint64_t> g_memory_limit;
 extern int g_rate;  // GC_set_rate
 
 extern int g_markers_wanted;  // GC_set_markers_count; 0: the number of processors

@@ -55,7 +55,7 @@ __attribute__((constructor)) void AtLoad() {
     platform::SetStartBeforeFilters(is_malloc ? g_start_malloc : InitBeforeFilter);
   }
   if (is_malloc) return;
-  platform::NoteSchedulingOfProcess();
+  platform::RecordSchedulingOfProcess();
   (void)InstallForkHandlers();  // or Init does it
 }
 
@@ -87,7 +87,7 @@ constexpr char kNoAddressSpace[] = "the system refuses 16 MiB of address space";
 const char* InitOnce() {
   g_fatal_context = DescribePhase;
   platform::KeepLoaded();
-  NoteStandardError();
+  RecordStandardError();
   FindLimitFunctions();
   ReadOptions();
   if (g_options.log_file != nullptr) {

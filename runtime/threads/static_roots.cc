@@ -71,7 +71,7 @@ void RefreshLoadedObjects(void*) {
     g_registry.module_count = 0;
     g_registry.is_complete = true;
     platform::VisitLoadedObjects({AddSegment, AddTls, nullptr});
-    platform::NoteLoaderIsKnown();
+    platform::RecordLoaderList();
     platform::InterposeInNewObjects();
     ReplaceLimitsInNewObjects();
   }

@@ -24,8 +24,8 @@ namespace gleaner::runtime {
 // (MayCollectForRequest in hooks.cc). The thread only.
 struct FailedRequests {
   uint32_t in_a_row = 0;
-  uint32_t next = 0;                // number of the failed request that collects again
-  size_t least_bytes = ~size_t{0};  // smallest of these requests
+  uint32_t next = 0;              // number of the failed request that collects again
+  size_t min_bytes = ~size_t{0};  // smallest of these requests
   // The thread's allocated plus freed bytes at the last failure; a change ends the run.
   uint64_t allocated_and_freed = 0;
   uint64_t collecting_ns = 0;  // of the collections for the last failed request

@@ -51,8 +51,8 @@ bool IsIntact(const Block* list) {
 }
 
 // Fills what there is, on top of `list`, with blocks of many sizes. The longer list.
-Block* Fill(Block* list, size_t most_bytes, size_t* filled) {
-  for (size_t i = 0; *filled < most_bytes; ++i) {
+Block* Fill(Block* list, size_t max_bytes, size_t* filled) {
+  for (size_t i = 0; *filled < max_bytes; ++i) {
     const size_t bytes = 40 + i * 7919 % (i % 50 == 0 ? 100000 : 2000);
     Block* longer = Push(list, bytes);
     if (longer == nullptr) return list;

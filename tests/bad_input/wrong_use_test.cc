@@ -62,8 +62,8 @@ const Row kRows[] = {
      "fatal: GC_make_descriptor: all numbers of mark procedures are in use", true,
      [] {
        unsigned last = 0;
-       const unsigned most = 1u << GC_LOG_MAX_MARK_PROCS;
-       while (last + 1 < most) last = GC_new_proc(MarkNothing);
+       const unsigned max = 1u << GC_LOG_MAX_MARK_PROCS;
+       while (last + 1 < max) last = GC_new_proc(MarkNothing);
        const GC_word bitmap[1] = {1};
        GC_make_descriptor(bitmap, 2);
      }},

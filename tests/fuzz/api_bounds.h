@@ -31,9 +31,9 @@ inline size_t AnonymousResidentBytes() {
   return (resident - shared) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-inline constexpr size_t kMostGiven = 1 << 19;
+inline constexpr size_t kMaxGiven = 1 << 19;
 inline constexpr size_t kMostStaying = 64;
-inline void* g_given[kMostGiven];      // static data: roots
+inline void* g_given[kMaxGiven];       // static data: roots
 inline void* g_staying[kMostStaying];  // the same
 
 // A thread that does one thing after the other, while who asks for it waits.
@@ -111,7 +111,7 @@ class Frees {
     printf(
         "%zu threads gave back %zu MiB in %zu turns, %zu KiB at most grown, %zu allowed, %lu "
         "collections\n",
-        threads, all_bytes_ >> 20, turns, most_grown_ >> 10, Allowed() >> 10,
+        threads, all_bytes_ >> 20, turns, max_grown_ >> 10, Allowed() >> 10,
         Stats().collections - collections_before);
   }
 
@@ -126,13 +126,13 @@ class Frees {
 
   size_t Below(size_t n) { return random_() % n; }
 
-  void Turn(std::vector<Helper>* helpers, size_t most_bytes) {
+  void Turn(std::vector<Helper>* helpers, size_t max_bytes) {
     static constexpr Sort kOfTurns[] = {Sort::kNormal, Sort::kAtomic, Sort::kUncollectable,
                                         Sort::kAtomicUncollectable, Sort::kTyped};
     sort_ = kOfTurns[Below(5)];
     const Space space = IsAtomic(sort_) ? kPointerFree : kScanned;
     bytes_ = std::min<size_t>(16 + Below(size_t{16} << Below(10)), 8192);
-    count_ = std::min(most_bytes / 2 / bytes_ + Below(most_bytes / 2 / bytes_), kMostGiven);
+    count_ = std::min(max_bytes / 2 / bytes_ + Below(max_bytes / 2 / bytes_), kMaxGiven);
     const unsigned choice = random_();
     const size_t allocator = Below(helpers->size());
     (*helpers)[allocator].Do([&] {
@@ -149,8 +149,8 @@ class Frees {
     current_.insert({allocator, sort_, slot_bytes_});
     const size_t slots = kPage / slot_bytes_;
     const size_t pages = (count_ + slots - 1) / slots;
-    most_pages_[space] = std::max(most_pages_[space], pages + staying_[space]);
-    most_at_once_ = std::max(most_at_once_, pages + staying_[kScanned] + staying_[kPointerFree]);
+    max_pages_[space] = std::max(max_pages_[space], pages + staying_[space]);
+    max_at_once_ = std::max(max_at_once_, pages + staying_[kScanned] + staying_[kPointerFree]);
     Check();
     for (size_t i = Below(4); i > 0; --i) LetStay(space);
     switch (Below(3)) {
@@ -200,15 +200,15 @@ class Frees {
   size_t Allowed() const {
     const size_t slack = current_.size() + 2 * (4 + 7) * kMaxThreads;
     const size_t of_spaces =
-        heap_before_ + (most_pages_[kScanned] + most_pages_[kPointerFree] + slack) * kPage;
-    const size_t in_use = heap_before_ + (most_at_once_ + slack) * kPage;
-    const size_t most = std::max(of_spaces, in_use + in_use / 3);
-    return most + most / 16 + (size_t{128} << 10) - heap_before_;
+        heap_before_ + (max_pages_[kScanned] + max_pages_[kPointerFree] + slack) * kPage;
+    const size_t in_use = heap_before_ + (max_at_once_ + slack) * kPage;
+    const size_t max = std::max(of_spaces, in_use + in_use / 3);
+    return max + max / 16 + (size_t{128} << 10) - heap_before_;
   }
   void Check() {
     const gleaner_stats stats = Stats();
     if (stats.heap_bytes > heap_before_) {
-      most_grown_ = std::max<size_t>(most_grown_, stats.heap_bytes - heap_before_);
+      max_grown_ = std::max<size_t>(max_grown_, stats.heap_bytes - heap_before_);
     }
     // 1,072 bytes of tables for each page; and stacks, of threads and markers, the model's memory.
     const size_t process = AnonymousResidentBytes();
@@ -232,10 +232,10 @@ class Frees {
   uint64_t first_id_ = 1;
   Stays stays_[kMostStaying];
   size_t staying_[kSpaces] = {};
-  size_t most_pages_[kSpaces] = {};
-  size_t most_at_once_ = 0;
+  size_t max_pages_[kSpaces] = {};
+  size_t max_at_once_ = 0;
   std::set<std::tuple<size_t, Sort, size_t>> current_;
-  size_t heap_before_ = 0, process_before_ = 0, most_grown_ = 0, all_bytes_ = 0;
+  size_t heap_before_ = 0, process_before_ = 0, max_grown_ = 0, all_bytes_ = 0;
 };
 
 // Objects with finalizers, each of which stands for something that only its finalizer releases. A
@@ -262,10 +262,10 @@ class FinalizersBound {
   void Run(size_t bytes) {
     const size_t in_use = 16 + Below(300);
     const size_t staying = Below(64) * 1024;
-    const size_t least = (size_t{448} << 10) + Below(size_t{1} << 20);
+    const size_t min = (size_t{448} << 10) + Below(size_t{1} << 20);
     const size_t weight = 2000 + Below(30'000);
     const size_t other_bytes = 1024 + Below(size_t{1024} << Below(8));
-    GC_set_min_bytes_allocd(least);
+    GC_set_min_bytes_allocd(min);
     GC_set_allocd_bytes_per_finalizer(weight);
     auto** used = static_cast<void**>(GC_malloc(in_use * sizeof(void*)));
     auto** stay = static_cast<void**>(GC_malloc((staying + 1) * sizeof(void*)));
@@ -273,8 +273,8 @@ class FinalizersBound {
     void* pointer_free = GC_malloc_atomic(1 + Below(size_t{16} << 20));
     const size_t scanned_bytes = GC_size(used) + GC_size(stay) + staying * 64 + in_use * 1024;
     const size_t due_bytes =
-        std::max(least, (2 * scanned_bytes + GC_size(pointer_free) / 4) / 3) + least / 16;
-    size_t most = 0, most_allowed = 0, allowance = 0;
+        std::max(min, (2 * scanned_bytes + GC_size(pointer_free) / 4) / 3) + min / 16;
+    size_t max = 0, max_allowed = 0, allowance = 0;
     for (size_t i = 0; i < bytes / other_bytes; ++i) {
       Register(&used[Below(in_use)]);
       for (size_t bytes = 0; bytes < other_bytes;) {
@@ -284,13 +284,13 @@ class FinalizersBound {
       if (i % 16 == 0) allowance = std::max<size_t>(allowance, Stats().allowance_bytes);
       const size_t report = std::min(allowance / 16 + 4096, size_t{1} << 20);
       const size_t due =
-          std::max({2 * least / weight + 1, in_use * 11 / 5, (due_bytes + report) / other_bytes});
+          std::max({2 * min / weight + 1, in_use * 11 / 5, (due_bytes + report) / other_bytes});
       const size_t in_cycle = (allowance * 9 / 8 + report) / other_bytes;
       const size_t stale = 64;
       const size_t allowed = in_use + due + (MayMarkBeside() ? 2 * in_cycle : 0) + stale;
       const size_t unreleased = registered_ - released_;
-      if (unreleased > most) most = unreleased;
-      most_allowed = allowed;
+      if (unreleased > max) max = unreleased;
+      max_allowed = allowed;
       if (unreleased > allowed) {
         fprintf(stderr, "%zu unreleased of %zu, %zu allowed, %zu in use, %zu bytes each\n",
                 unreleased, registered_, allowed, in_use, other_bytes);
@@ -302,7 +302,7 @@ class FinalizersBound {
     printf(
         "%zu in use, %zu unreleased at most of %zu, %zu allowed, %lu collections, %lu beside the "
         "program, %lu minor\n",
-        in_use, most, registered_, most_allowed, stats.collections, stats.concurrent_collections,
+        in_use, max, registered_, max_allowed, stats.collections, stats.concurrent_collections,
         stats.minor_collections);
     EXPECT(stay[0] == nullptr || GC_base(stay[0]) == stay[0]);
   }

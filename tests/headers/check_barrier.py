@@ -25,9 +25,9 @@ extern "C" void store_element(gc::array<Node *> &nodes, Node *value) { nodes[3] 
 extern "C" Node *load(Node *node) { return node->next; }
 """
 # With the address of the elements to load, and the offset to add.
-MOST = {"store_c": 6, "store_ptr": 6, "store_null": 1, "store_element": 8, "load": 1}
+MAX = {"store_c": 6, "store_ptr": 6, "store_null": 1, "store_element": 8, "load": 1}
 # The collector's words are reached by way of the global offset table in a shared library.
-MOST_IN_LIBRARY = {name: most + 2 if most > 1 else most for name, most in MOST.items()}
+MAX_IN_LIBRARY = {name: most + 2 if most > 1 else most for name, most in MAX.items()}
 NO_WORK = re.compile(r"(ret|nop|endbr64|cs nopw|data16|xchg +%ax,%ax)")
 
 
@@ -51,7 +51,7 @@ def functions(compiler, language, source, flags, include, directory):
 def findings(compiler, include, directory):
     # Clang does by default what GCC does in shared libraries only.
     direct = ["-fdirect-access-external-data"] if "clang" in os.path.basename(compiler) else []
-    for flags, limits in (["-fPIE", *direct], MOST), (["-fPIC"], MOST_IN_LIBRARY):
+    for flags, limits in (["-fPIE", *direct], MAX), (["-fPIC"], MAX_IN_LIBRARY):
         code = functions(compiler, "c", C, [*flags, "-std=c89"], include, directory)
         code |= functions(compiler, "c++", CPLUSPLUS, [*flags, "-std=c++11"], include, directory)
         for name, most in limits.items():

@@ -20,10 +20,10 @@ struct Block {
 };
 
 // Allocates until nothing more is to be had; the blocks of one size.
-std::vector<Block> Exhaust(size_t bytes, size_t most, std::vector<Block> blocks) {
+std::vector<Block> Exhaust(size_t bytes, size_t max, std::vector<Block> blocks) {
   size_t all = 0;
   for (;;) {
-    CHECK(all <= most);
+    CHECK(all <= max);
     errno = 0;
     void* p = malloc(bytes);
     if (p == nullptr) break;
@@ -39,7 +39,7 @@ std::vector<Block> Exhaust(size_t bytes, size_t most, std::vector<Block> blocks)
   CHECK(aligned_alloc(4096, bytes < 4096 ? 8192 : bytes) == nullptr && errno == ENOMEM);
   if (!blocks.empty()) {
     errno = 0;
-    CHECK(realloc(blocks[0].p, most) == nullptr && errno == ENOMEM);
+    CHECK(realloc(blocks[0].p, max) == nullptr && errno == ENOMEM);
   }
   return blocks;
 }
@@ -58,17 +58,17 @@ std::vector<Block> Room(size_t blocks) {
   return room;
 }
 
-void Rounds(size_t most) {
-  std::vector<Block> room = Room(most / 256);
+void Rounds(size_t max) {
+  std::vector<Block> room = Room(max / 256);
   size_t first[3] = {};
   for (int round = 0; round < 3; ++round) {
     size_t which = 0;
     for (const size_t bytes : {size_t{300}, size_t{8000}, size_t{300'000}}) {
       room.clear();
-      room = Exhaust(bytes, most, std::move(room));
+      room = Exhaust(bytes, max, std::move(room));
       const size_t count = room.size();
       CheckAndRelease(room);
-      CHECK(count * bytes > most / 16);
+      CHECK(count * bytes > max / 16);
       // Nothing has been lost since the first round: other sizes had all of it meanwhile.
       if (round == 0) first[which] = count;
       CHECK(count + count / 10 >= first[which]);
@@ -102,24 +102,24 @@ int main(int argc, char** argv) {
   require_gleaner();
   CHECK(argc == 2);
   if (strcmp(argv[1], "locked") == 0) return Locked(), 0;
-  size_t most = strtoul(argv[1], nullptr, 10);
+  size_t max = strtoul(argv[1], nullptr, 10);
   if (strcmp(argv[1], "data") == 0) {
     // A limit that comes in the middle: private writable memory.
     std::thread([] { free(malloc(100)); }).join();
-    most = size_t{128} << 20;
-    const rlimit limit = {most, most};
+    max = size_t{128} << 20;
+    const rlimit limit = {max, max};
     CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
   }
   if (strcmp(argv[1], "lowered") == 0) {
     // A limit on address space that comes in the middle.
     std::thread([] { free(malloc(100)); }).join();
-    most = size_t{700} << 20;
-    const rlimit limit = {most, RLIM_INFINITY};
+    max = size_t{700} << 20;
+    const rlimit limit = {max, RLIM_INFINITY};
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     constexpr size_t kBytes = size_t{50} << 20;
     void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(p != MAP_FAILED && munmap(p, kBytes) == 0);
     std::thread([] { free(malloc(size_t{100} << 20)); }).join();
   }
-  Rounds(most);
+  Rounds(max);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define PAGE 4096ul
-#define MOST_NODES 64
+#define MAX_NODES 64
 
 enum { COLUMN_MAJOR = 102, NOT_TRANSPOSED = 111 };
 typedef void Dgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha,
@@ -36,7 +36,7 @@ static int nodes_there(void) {
   int count = 0;
   do {
     snprintf(path, sizeof path, "/sys/devices/system/node/node%d", count);
-  } while (access(path, F_OK) == 0 && ++count < MOST_NODES);
+  } while (access(path, F_OK) == 0 && ++count < MAX_NODES);
   return count;
 }
 
@@ -44,7 +44,7 @@ static int nodes_there(void) {
 static void print_nodes(const char *name, const double *matrix, size_t numbers) {
   const unsigned long begin = (unsigned long)matrix & ~(PAGE - 1);
   const size_t pages = ((unsigned long)(matrix + numbers) - begin + PAGE - 1) / PAGE;
-  size_t on_node[MOST_NODES] = {0}, i;
+  size_t on_node[MAX_NODES] = {0}, i;
   const int nodes = nodes_there();
   int node;
   printf("%s", name);

@@ -83,7 +83,7 @@ class Graph {
   // With the barrier, which roots outside of the heap do not need.
   static void Put(Node** place, Node* node) {
     *place = node;
-    NoteStore(place);
+    RecordStore(place);
   }
   Node** Somewhere() {
     auto** place = reinterpret_cast<Node**>(&g_roots[Below(kRoots)]);

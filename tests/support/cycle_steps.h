@@ -53,7 +53,7 @@ inline void FinishCycle() {
 }
 
 // The program's barrier, where cards are tracked.
-inline void NoteStore(const void* place) {
+inline void RecordStore(const void* place) {
   const platform::WriteTracking& tracker = gc::g_collector.writes().tracker();
   if (tracker.kind() != platform::TrackingKind::kCards) return;
   tracker.card_table()[(AddressOf(place) >> platform::kCardShift) & tracker.card_mask()] = 1;

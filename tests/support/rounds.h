@@ -10,10 +10,10 @@ namespace gleaner::testing {
 // for, and one at least.
 class Rounds {
  public:
-  explicit Rounds(uint64_t most) : most_(most) {}
+  explicit Rounds(uint64_t max) : max_(max) {}
   // Whether there is another; to be asked before each.
   bool Next() {
-    if (done_ == most_) return false;
+    if (done_ == max_) return false;
     if (done_ != 0 && std::chrono::steady_clock::now() >= end_) return false;
     ++done_;
     return true;
@@ -21,7 +21,7 @@ class Rounds {
   uint64_t current() const { return done_; }  // from 1
 
  private:
-  const uint64_t most_;
+  const uint64_t max_;
   uint64_t done_ = 0;
   const std::chrono::steady_clock::time_point end_ =
       std::chrono::steady_clock::now() + std::chrono::seconds(3);

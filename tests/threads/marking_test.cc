@@ -25,7 +25,7 @@ void MarkAllWays(Graph& graph, int rounds) {
     Machine& machine = NewMachine(workers);
     uint64_t steals = 0;
     uint64_t batches = 0;
-    int most_workers = 0;
+    int max_workers = 0;
     for (int variant = 0; variant < 8; ++variant) {
       MarkConfig config;
       config.balance = (variant & 1) == 0;
@@ -44,18 +44,18 @@ void MarkAllWays(Graph& graph, int rounds) {
         }
         steals += statistics.steals;
         batches += statistics.batches;
-        most_workers = std::max(most_workers, machine.pool.last_workers());
+        max_workers = std::max(max_workers, machine.pool.last_workers());
         if (::testing::Test::HasFailure()) return;
       }
     }
     EXPECT_GT(batches, 0u);
-    EXPECT_LE(most_workers, workers);
+    EXPECT_LE(max_workers, workers);
     if (workers > 1) {
-      EXPECT_GT(most_workers, 1) << "nobody helped";
+      EXPECT_GT(max_workers, 1) << "nobody helped";
     }
     printf(
         "%d workers: %zu of %zu objects reachable, up to %d took part, %llu steals, %llu batches\n",
-        workers, graph.reachable(), graph.objects.size(), most_workers,
+        workers, graph.reachable(), graph.objects.size(), max_workers,
         static_cast<unsigned long long>(steals), static_cast<unsigned long long>(batches));
   }
 }
@@ -110,19 +110,19 @@ CHILD_TEST_F(MarkingTest, SlicesOfAnySizeMarkTheSame) {
     Machine& machine = NewMachine(workers);
     for (const MarkConfig& config : PausingConfigs()) {
       SCOPED_TRACE(NameOf(workers, config));
-      for (const size_t most : {size_t{1}, 100 * kKiB, 2 * kMiB}) {
+      for (const size_t max : {size_t{1}, 100 * kKiB, 2 * kMiB}) {
         machine.Prepare(graph, config);
         size_t slices = 1;
-        bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(most));
+        bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(max));
         for (; !done; ++slices) {
           ASSERT_LT(slices, 100000u) << "no progress";
-          done = machine.marker.Continue(1 + random.Below(most));
+          done = machine.marker.Continue(1 + random.Below(max));
         }
         graph.Compare(machine.marker.white(), machine.marker.black());
         if (config.min_batch != 0) {
           EXPECT_GT(machine.marker.statistics().batches, 0u);
         }
-        if (most == 1) {
+        if (max == 1) {
           EXPECT_GT(slices, 10u);
         }
         if (::testing::Test::HasFailure()) return;

@@ -404,7 +404,7 @@ TEST_F(PageSharingTest, ConsumptionIsWhatThePolicyAllows) {
       const size_t pair = std::max(most[0] + most[1], most[2] + most[3]);
       constexpr size_t kSlack = (kBatch + 2) * kThreads;  // and a current page or two for each
       const double remote = team.RemoteShare();
-      printf("%s: %zu pages taken, %zu live at most, %zu if all is local, %.2f remote\n",
+      printf("%s: %zu pages taken, %zu live at max, %zu if all is local, %.2f remote\n",
              setting.name, team.max_taken(), team.max_live(), sum, remote);
       EXPECT_LE(team.max_live(), pair + kSlack);
       switch (setting.policy) {
@@ -473,15 +473,15 @@ CHILD_TEST_F(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsed) {
       team.Fill(1, 2, 20);
     }
   });
-  const size_t most = taken + 20 + kBatch;
-  EXPECT_LE(Taken(), most);
+  const size_t max = taken + 20 + kBatch;
+  EXPECT_LE(Taken(), max);
   RunThreads(1, [&](size_t) { team.Fill(0, 0, 195); });
-  EXPECT_LE(Taken(), most) << "the owner does not use what others free";
+  EXPECT_LE(Taken(), max) << "the owner does not use what others free";
   team.Measure();
 
   team.Drop(0, 0, &kFreeOnly);
   RunThreads(1, [&](size_t) { team.Fill(2, 3, 190); });
-  EXPECT_LE(Taken(), most) << "others do not use what was freed";
+  EXPECT_LE(Taken(), max) << "others do not use what was freed";
   team.Measure();
   EXPECT_EQ(team.heap(kFreeOnly).free_pages(Space::kScanned), 0u);
   EXPECT_EQ(team.heap(kFreeOnly).allocated_bytes, 0u);

@@ -30,7 +30,7 @@ PICTURES = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INCOMPLETE = 2
 COMMAND_FAILED = 125
-MOST_BYTES = 5_000_000
+MAX_BYTES = 5_000_000
 MS = 1_000_000
 SECOND = 1000 * MS
 
@@ -526,7 +526,7 @@ class Page(ReportTest):
         began = time.monotonic()
         self.report()
         took = time.monotonic() - began
-        self.assertLess(len(self.text.encode()), MOST_BYTES)
+        self.assertLess(len(self.text.encode()), MAX_BYTES)
         self.assertEqual(self.figures()["Collections"], "10,000")
         longest = max(event["args"]["pause_ns"] for event in self.trace_events()
                       if event["name"] == "collection") / MS

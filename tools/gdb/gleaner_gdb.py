@@ -545,7 +545,7 @@ program's data, of threads' stacks, registers and thread-local storage, of fiber
 objects. -heap: also other objects of the heap. -all: every word, not only the first 32 of a
 sort."""
 
-    MOST = 32
+    MAX_SHOWN = 32
 
     def show(self, argument):
         options = set()
@@ -561,7 +561,7 @@ sort."""
         print(f"object {found}: {instance.colour(found.mark)[0]}")
         if not found.is_allocated():
             print("It is not allocated: words that point to it keep nothing.")
-        self.most = 2**62 if "-all" in options else self.MOST
+        self.max_shown = 2**62 if "-all" in options else self.MAX_SHOWN
         self.object, self.instance = found, instance
         self.low, self.high = found.base, found.base + found.bytes
         self.total = 0
@@ -586,10 +586,10 @@ sort."""
         count = 0
         for at, word in pointers(begin, end, self.low, self.high):
             count += 1
-            if count <= self.most:
+            if count <= self.max_shown:
                 print(f"{label}: {at:#x}{describe(at)} holds {word:#x}, {self.object.place(word)}")
-        if count > self.most:
-            print(f"{label}: {count - self.most} more (-all)")
+        if count > self.max_shown:
+            print(f"{label}: {count - self.max_shown} more (-all)")
         self.total += count
         return count
 
@@ -668,10 +668,10 @@ sort."""
         if dtv is None or not number(registry["tls_is_known"]):
             return
         vector = struct.unpack("<Q", read(thread.thread_pointer + dtv, WORD))[0]
-        most = struct.unpack("<Q", read(vector - 2 * WORD, WORD))[0]
+        max_id = struct.unpack("<Q", read(vector - 2 * WORD, WORD))[0]
         for i in range(number(registry["module_count"])):
             module = registry["modules"]["data_"][i]
-            if number(module["id"]) > most:
+            if number(module["id"]) > max_id:
                 continue
             block = struct.unpack("<Q", read(vector + number(module["id"]) * 2 * WORD, WORD))[0]
             if block not in (0, 2**64 - 1):
@@ -710,11 +710,11 @@ sort."""
                     continue
                 self.total += 1
                 printed += 1
-                if printed <= self.most:
+                if printed <= self.max_shown:
                     print(f"{label}: {at:#x} in object {holder} holds {word:#x}, "
                           f"{self.object.place(word)}")
-        if printed > self.most:
-            print(f"{label}: {printed - self.most} more (-all)")
+        if printed > self.max_shown:
+            print(f"{label}: {printed - self.max_shown} more (-all)")
 
     def uncollectable(self):
         self.contents(lambda page: page.kind in UNCOLLECTABLE, "root: uncollectable")

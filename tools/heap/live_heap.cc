@@ -280,7 +280,7 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
   // times far apart: then it looks again. A process that stands still within a report, or was
   // forked there, is never whole: after a time that outlasts a report whose thread waits for a
   // processor, what there is has to do.
-  constexpr int kLeastTries = 20;
+  constexpr int kMinTries = 20;
   constexpr uint64_t kAtOnceNs = 1'000'000;
   constexpr uint64_t kSlowAfterNs = 100'000'000;
   constexpr uint64_t kTornAfterNs = 500'000'000;
@@ -292,8 +292,8 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
     sample->time_ns = end_ns;
     const bool is_at_once = end_ns - begin_ns <= kAtOnceNs;
     const uint64_t patience_ns = !sample->is_whole ? kTornAfterNs : is_at_once ? 0 : kSlowAfterNs;
-    if ((i >= kLeastTries || patience_ns == 0) && end_ns - first_ns >= patience_ns) break;
-    if (i >= kLeastTries) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if ((i >= kMinTries || patience_ns == 0) && end_ns - first_ns >= patience_ns) break;
+    if (i >= kMinTries) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   const LiveFigures& figures = *figures_;
   version_.assign(figures.version, strnlen(figures.version, sizeof figures.version));

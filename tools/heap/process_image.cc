@@ -324,9 +324,9 @@ FoundFrame ProcessImage::FrameOf(const SnapshotThread& thread, uint64_t address)
     return {after[-1], false};
   }
   // A function that calls another one leaves the address to return to below its own frame.
-  const uint64_t least =
+  const uint64_t min =
       unwound.frames.empty() ? thread.stack_pointer : unwound.frames.back().stack_pointer;
-  for (uint64_t at = address - address % kWordBytes; at > least; at -= kWordBytes) {
+  for (uint64_t at = address - address % kWordBytes; at > min; at -= kWordBytes) {
     uint64_t word = 0;
     // Beyond the part of the stack that the snapshot has.
     if (!ReadWord(thread, at - kWordBytes, &word)) return unknown;

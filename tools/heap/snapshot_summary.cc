@@ -16,7 +16,7 @@ namespace gleaner::tools {
 namespace {
 
 // Objects that retain less than one such part of the heap are not among the largest.
-constexpr uint64_t kLeastShare = 1000;
+constexpr uint64_t kMinShare = 1000;
 
 void SortByBytes(std::vector<SummaryRow>* rows) {
   std::sort(rows->begin(), rows->end(), [](const SummaryRow& a, const SummaryRow& b) {
@@ -70,10 +70,10 @@ std::vector<ObjectId> LargestObjects(const HeapGraph& graph, const Dominators& d
   const auto retains_more = [&](ObjectId a, ObjectId b) {
     return std::tuple(dominators.RetainedBytes(b), a) < std::tuple(dominators.RetainedBytes(a), b);
   };
-  const uint64_t least = graph.total_bytes() / kLeastShare;
+  const uint64_t min_bytes = graph.total_bytes() / kMinShare;
   // A heap whose first is the one that retains least.
   for (ObjectId object = 0; object < graph.size(); ++object) {
-    if (!dominators.IsReached(object) || dominators.RetainedBytes(object) < least ||
+    if (!dominators.IsReached(object) || dominators.RetainedBytes(object) < min_bytes ||
         dominators.IsMostOfItsDominator(object)) {
       continue;
     }

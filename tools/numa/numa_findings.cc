@@ -9,7 +9,7 @@ namespace gleaner::tools {
 namespace {
 
 // Files that are named one by one.
-constexpr size_t kMostFiles = 6;
+constexpr size_t kMaxFiles = 6;
 
 std::string Nodes(const std::vector<int>& nodes) {
   return (nodes.size() == 1 ? "node " : "nodes ") + NumbersText(nodes);
@@ -33,8 +33,8 @@ void AddFiles(const NumaPlaces& places, std::vector<std::string>* findings) {
   BytesByNode others;
   for (const NumaPart& part : places.parts) {
     if (part.elsewhere_of_files.empty()) continue;
-    mappers = std::max(mappers, part.most_mappers);
-    if (++files > kMostFiles) {
+    mappers = std::max(mappers, part.max_mappers);
+    if (++files > kMaxFiles) {
       AddTo(&others, part.elsewhere_of_files);
       continue;
     }
@@ -46,7 +46,7 @@ void AddFiles(const NumaPlaces& places, std::vector<std::string>* findings) {
   }
   if (files == 0) return;
   if (!others.empty()) {
-    lines += "; " + NodesText(others) + " of " + std::to_string(files - kMostFiles) + " more";
+    lines += "; " + NodesText(others) + " of " + std::to_string(files - kMaxFiles) + " more";
   }
   const std::string shared =
       mappers > 1 ? "; here pages have up to " + Count(mappers) + " mappings" : "";

@@ -11,7 +11,7 @@ namespace {
 using alloc::PageInfo;
 using alloc::PageState;
 
-constexpr size_t kMostLargeObjects = 10;
+constexpr size_t kMaxLargeObjects = 10;
 // Pages of the heap whose descriptors are read at once: 256 MiB of heap.
 constexpr uint64_t kPagesAtOnce = 1 << 14;
 constexpr int kUnknownNode = -1;
@@ -171,7 +171,7 @@ void NumaHeap::Keep(const LargeObject& object, std::vector<LargeObject>* largest
     return a.bytes > b.bytes;
   };
   // A heap whose root is the smallest of those kept.
-  if (largest->size() == kMostLargeObjects) {
+  if (largest->size() == kMaxLargeObjects) {
     if (object.bytes <= largest->front().bytes) return;
     std::pop_heap(largest->begin(), largest->end(), is_larger);
     largest->pop_back();

@@ -80,7 +80,7 @@ void ParseNuma(std::string_view line, NumaMapping* mapping) {
     if (IsNode(word, &node, &number)) {
       pages.emplace_back(node, number);
     } else if (!IsNumber(word, "anon=", &anonymous_pages) &&
-               !IsNumber(word, "mapmax=", &mapping->most_mappers)) {
+               !IsNumber(word, "mapmax=", &mapping->max_mappers)) {
       IsNumber(word, "kernelpagesize_kB=", &kilobytes);
     }
   }

@@ -26,8 +26,8 @@ struct NumaMapping {
   std::string policy;       // as in numa_maps: "bind:0-1"; empty if that has no line of it
   BytesByNode nodes;        // what is in memory
   uint64_t anonymous_bytes = 0;
-  uint64_t most_mappers = 1;  // the largest number of mappings, of any process, of one of its pages
-  uint64_t page_bytes = 0;    // of the kernel's pages there
+  uint64_t max_mappers = 1;  // the largest number of mappings, of any process, of one of its pages
+  uint64_t page_bytes = 0;   // of the kernel's pages there
 
   bool is_file() const { return !path.empty() && path[0] == '/'; }
   bool is_shared() const { return rights.size() == 4 && rights[3] == 's'; }

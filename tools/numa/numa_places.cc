@@ -235,10 +235,10 @@ class PlacesReader {
       if (files_left != 0) part.elsewhere_of_files[node] += std::min(files_left, bytes);
       files_left -= std::min(files_left, bytes);
     }
-    if (is_misplaced) part.most_mappers = std::max(part.most_mappers, mapping.most_mappers);
+    if (is_misplaced) part.max_mappers = std::max(part.max_mappers, mapping.max_mappers);
   }
 
-  void NoteMisplaced(const NumaMapping& mapping) {
+  void RecordMisplaced(const NumaMapping& mapping) {
     const std::vector<int> expected = NodesFor(mapping);
     if (expected.empty() || mapping.end <= mapping.begin) return;
     for (const auto& [node, bytes] : mapping.nodes) {
@@ -251,7 +251,7 @@ class PlacesReader {
   // Adds the mapping to the parts. `before`: the mapping of an object file before it, or null.
   void Place(const NumaMapping& mapping, const NumaMapping* before, bool has_stack) {
     if (mapping.nodes.empty()) return;
-    NoteMisplaced(mapping);
+    RecordMisplaced(mapping);
     for (NumaHeap& heap : heaps_) {
       if (heap.HasPages(mapping)) return PlaceHeap(&heap, mapping);
       if (const std::string table = heap.TableOf(mapping); !table.empty()) {

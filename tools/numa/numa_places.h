@@ -40,7 +40,7 @@ struct NumaPart {
   std::string policy;              // as the kernel names it; "several" if its mappings differ
   BytesByNode elsewhere;           // of `nodes`: on nodes that the part is not bound to
   BytesByNode elsewhere_of_files;  // of that: pages of files, in the page cache
-  uint64_t most_mappers = 1;       // of a page of the mappings that have some elsewhere
+  uint64_t max_mappers = 1;        // of a page of the mappings that have some elsewhere
 };
 
 // A mapping with pages on nodes that it is not bound to.

@@ -9,7 +9,7 @@
 namespace gleaner::tools {
 namespace {
 
-constexpr size_t kMostRowsOfGroup = 6;  // unless all are asked for; those with pages elsewhere stay
+constexpr size_t kMaxRowsOfGroup = 6;  // unless all are asked for; those with pages elsewhere stay
 constexpr size_t kGroupColumns = 11;
 constexpr size_t kNameColumns = 34;
 constexpr size_t kTextColumns = 100;
@@ -96,7 +96,7 @@ std::string Rows(const NumaPlaces& places, bool all, const std::vector<int>& col
     Joined joined;
     for (size_t in_group = 0; i < places.parts.size() && places.parts[i].group == group; ++i) {
       const NumaPart& part = places.parts[i];
-      if (all || group == PartGroup::kHeap || in_group < kMostRowsOfGroup) {
+      if (all || group == PartGroup::kHeap || in_group < kMaxRowsOfGroup) {
         rows += Row(NameOf(group), ForTerminal(part.name), part.nodes, columns, part.policy,
                     part.elsewhere);
         ++in_group;

@@ -58,8 +58,8 @@ std::string FormatTimes(const AccessTimes& times) {
   return text;
 }
 
-bool IsWhole(double value, double least, double most) {
-  return value >= least && value <= most && value == std::floor(value);
+bool IsWhole(double value, double min, double max) {
+  return value >= min && value <= max && value == std::floor(value);
 }
 
 // What is wrong with the line, or nothing.

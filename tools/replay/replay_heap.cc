@@ -40,10 +40,11 @@ class ArenaHeap : public ReplayHeap {
   }
 
   void* Allocate(size_t size, size_t alignment) override {
-    return Note(gleaner_arena_allocate(arena_, size, std::max(alignment, kMallocAlignment)), size);
+    return Record(gleaner_arena_allocate(arena_, size, std::max(alignment, kMallocAlignment)),
+                  size);
   }
   void* AllocateZeroed(size_t size) override {
-    return Note(gleaner_arena_allocate_zeroed(arena_, size, kMallocAlignment), size);
+    return Record(gleaner_arena_allocate_zeroed(arena_, size, kMallocAlignment), size);
   }
   void Free(void* p) override { gleaner_arena_free(arena_, p); }
   // Arenas do not resize. The block stays in place if it is large enough and at least half of it
@@ -58,7 +59,7 @@ class ArenaHeap : public ReplayHeap {
     return fresh;
   }
   uint64_t AddressSpace() const override {
-    // Relaxed: figures; Note may be changing them.
+    // Relaxed: figures; Record may be changing them.
     const uint64_t low = lowest_.Load(kRelaxed), high = highest_.Load(kRelaxed);
     return high > low ? high - low : 0;
   }
@@ -70,7 +71,7 @@ class ArenaHeap : public ReplayHeap {
 
   // Extends the range of addresses that blocks have been in. Relaxed: two figures that nothing else
   // depends on.
-  void* Note(void* p, size_t size) {
+  void* Record(void* p, size_t size) {
     if (p == nullptr) return nullptr;
     const uint64_t begin = gleaner::AddressOf(p);
     for (uint64_t low = lowest_.Load(kRelaxed);

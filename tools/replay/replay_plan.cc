@@ -18,8 +18,8 @@ bool ReplayPlan::Make(const gleaner::record::TraceReader& trace, bool one_thread
   const uint64_t events = trace.event_count();
   const uint64_t threads = std::max(trace.thread_end(), 1u);
   // An event adds at most two operations: the free of a lost block and its own.
-  const uint64_t most = 2 * events + threads;
-  if (most >= UINT32_MAX || !operations_.Reserve(most) || !thread_of_.Reserve(most) ||
+  const uint64_t max = 2 * events + threads;
+  if (max >= UINT32_MAX || !operations_.Reserve(max) || !thread_of_.Reserve(max) ||
       !blocks_.Reserve(events + 1) || !threads_.Reserve(threads) ||
       !threads_.EnsureCommitted(threads)) {
     return false;

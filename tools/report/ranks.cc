@@ -146,7 +146,7 @@ void PrintSummary(const std::vector<RankTrace>& traces, const RunFigures& run) {
     held_up_ns += rank.held_up_ns;
     by_collector_ns += rank.by_collector_ns;
   }
-  const auto [least, most] = std::minmax_element(
+  const auto [min, max] = std::minmax_element(
       traces.begin(), traces.end(),
       [](const RankTrace& a, const RankTrace& b) { return a.pause_ns < b.pause_ns; });
   printf("%" PRIu64 " exchanges. The others waited longest for %s: %.2f ms of %.2f ms.\n",
@@ -155,7 +155,7 @@ void PrintSummary(const std::vector<RankTrace>& traces, const RunFigures& run) {
   printf("Collections held up %" PRIu64
          " exchanges, by %.2f ms in all. Pauses of a rank add up to "
          "%.2f to %.2f ms.\n",
-         run.held_up_by_collector, Ms(by_collector_ns), Ms(least->pause_ns), Ms(most->pause_ns));
+         run.held_up_by_collector, Ms(by_collector_ns), Ms(min->pause_ns), Ms(max->pause_ns));
 }
 
 void PrintJson(const std::vector<RankTrace>& traces, const RunFigures& run) {

@@ -29,8 +29,8 @@ class StoppedBefore {
 
 std::vector<uint64_t> Windows(uint64_t run_ns) {
   std::vector<uint64_t> windows;
-  constexpr uint64_t kLeastNs = 100'000;
-  for (uint64_t decade = kLeastNs; decade < run_ns; decade *= 10) {
+  constexpr uint64_t kMinNs = 100'000;
+  for (uint64_t decade = kMinNs; decade < run_ns; decade *= 10) {
     for (const uint64_t factor : {1, 2, 5}) {
       if (decade * factor < run_ns) windows.push_back(decade * factor);
     }

@@ -93,7 +93,7 @@ class Reader {
         return model_.program.push_back(
             {TextOfTrace(arguments, record.count), record.thread, span});
       case TraceEvent::kHeap:
-        NoteResident(arguments[0]);
+        RecordResident(arguments[0]);
         return model_.levels.push_back({span.begin_ns, arguments[0], arguments[1], arguments[2],
                                         platform::TracedLimit(arguments[3])});
       case TraceEvent::kUnswept:
@@ -126,7 +126,7 @@ class Reader {
     row.resident_bytes = a[9];
     row.steals = a[12];
     row.finalizable = a[13];
-    NoteResident(row.resident_bytes);
+    RecordResident(row.resident_bytes);
     if (row.cause == gc::Cause::kInspection) {
       model_.inspections.push_back({at_ns - std::min(at_ns, row.pause_ns), at_ns});
     } else {
@@ -134,8 +134,8 @@ class Reader {
     }
   }
 
-  void NoteResident(uint64_t bytes) {
-    model_.most_resident_bytes = std::max(model_.most_resident_bytes, bytes);
+  void RecordResident(uint64_t bytes) {
+    model_.max_resident_bytes = std::max(model_.max_resident_bytes, bytes);
   }
 
   void AddMark(const Mark& mark) {

@@ -130,7 +130,7 @@ struct ReportModel {
   uint64_t marking_ns = 0;  // in which any marker marked
   std::vector<Interval> inspections;
   std::vector<ProgramSpan> program;
-  uint64_t most_resident_bytes = 0;  // of all levels and collections
+  uint64_t max_resident_bytes = 0;  // of all levels and collections
   // Of the last sample.
   std::vector<SizeClassRow> classes;
   std::vector<HeapPagesRow> owners;

@@ -105,7 +105,7 @@ Json Summary(const ReportModel& model) {
       {"Longest stall", Duration(Quantile(model.stall_ns, 1))},
       {"99.9 % of stalls within", Duration(Quantile(model.stall_ns, 0.999))},
       {"Live at the last collection", ByteCount(live)},
-      {"Most resident", ByteCount(model.most_resident_bytes)},
+      {"Most resident", ByteCount(model.max_resident_bytes)},
       {"Freed", ByteCount(freed)},
       {"Threads of the program", Count(mutators)},
       {"Markers", model.Text("markers")},
@@ -248,11 +248,11 @@ Json HeapOverTime(const ReportModel& model) {
   }
   if (!live.empty()) live.push_back({model.run_ns, live.back().value});
   double highest_limit = 0;
-  double most = 0;
+  double max = 0;
   for (const LevelRow& row : model.levels) {
     resident.push_back({row.at_ns, Of(row.resident_bytes) / kMb});
     free.push_back({row.at_ns, Of(row.free_bytes) / kMb});
-    most = std::max(most, resident.back().value);
+    max = std::max(max, resident.back().value);
     if (row.growth_limit_bytes == 0) continue;  // the heap may grow as it likes
     limit.push_back({row.at_ns, Of(row.growth_limit_bytes) / kMb});
     highest_limit = std::max(highest_limit, limit.back().value);
@@ -263,7 +263,7 @@ Json HeapOverTime(const ReportModel& model) {
       "heap-chart", "The heap over time", "MB", "linear", Of(model.run_ns),
       {Series("live", "--c2", "step", live), Series("resident", "--c0", "line", resident),
        Series("free pages", "--c5", "line", free), Series("unswept", "--c1", "line", unswept),
-       Series("growth limit", "--c3", "dashed", limit, highest_limit > 3 * most),
+       Series("growth limit", "--c3", "dashed", limit, highest_limit > 3 * max),
        Series("returned so far", "--c4", "step", returned, true)});
 }
 

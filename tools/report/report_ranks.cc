@@ -32,13 +32,13 @@ Sums SumsOf(const std::vector<RankTrace>& traces, const RunFigures& run) {
 }
 
 Json Summary(const std::vector<RankTrace>& traces, const RunFigures& run, const Sums& sums) {
-  uint64_t least_ns = UINT64_MAX;
-  uint64_t most_ns = 0;
+  uint64_t min_ns = UINT64_MAX;
+  uint64_t max_ns = 0;
   uint64_t longest_ns = 0;
   std::vector<Cells> files;
   for (const RankTrace& trace : traces) {
-    least_ns = std::min(least_ns, trace.pause_ns);
-    most_ns = std::max(most_ns, trace.pause_ns);
+    min_ns = std::min(min_ns, trace.pause_ns);
+    max_ns = std::max(max_ns, trace.pause_ns);
     longest_ns = std::max(longest_ns, trace.longest_pause_ns);
     files.push_back({NameOf(trace), std::to_string(trace.process), Duration(LengthOf({trace.time})),
                      Count(trace.exchanges.size()),
@@ -53,7 +53,7 @@ Json Summary(const std::vector<RankTrace>& traces, const RunFigures& run, const 
           {"Of it by collectors", Duration(sums.by_collector_ns)},
           {"Exchanges held up by collectors", Count(run.held_up_by_collector)},
           {"Waited for longest", sums.held_up_ns == 0 ? "none" : PhraseOf(traces[sums.slowest])},
-          {"Pauses of a rank", Duration(least_ns) + " – " + Duration(most_ns)},
+          {"Pauses of a rank", Duration(min_ns) + " – " + Duration(max_ns)},
           {"Longest pause", Duration(longest_ns)},
       }),
       Table("The traces", {"Rank", "Process", "Run", "Exchanges", "Trace"}, files)};

@@ -21,9 +21,8 @@ double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 void ReportModes(const RunRecord& record) {
-  const auto number = [](const platform::Atomic<uint64_t>& field) {
-    // Relaxed: the writer has ended.
-    return static_cast<unsigned long long>(field.Load(platform::memory_order_relaxed));
+  const auto number = [](const platform::Hint<uint64_t>& field) {
+    return static_cast<unsigned long long>(field.Get());
   };
   const bool concurrent = number(record.is_concurrent) != 0;
   const bool generational = number(record.is_generational) != 0;
@@ -45,9 +44,7 @@ void ReportModes(const RunRecord& record) {
 
 void Report(const char* program, const RunOptions& options, const RunRecord& record,
             const tools::Ended& ended) {
-  const auto read = [](const platform::Atomic<uint64_t>& field) {
-    return field.Load(platform::memory_order_relaxed);  // the writer has ended
-  };
+  const auto read = [](const platform::Hint<uint64_t>& field) { return field.Get(); };
   if (read(record.programs) == 0) {
     fprintf(stderr, "gleaner: %s has not used the library: it %s, or did not come to use it\n",
             tools::ForTerminal(program).c_str(),

@@ -52,13 +52,13 @@ double PausedShare(const HeapSample& sample) {
 
 // The share of the worst 100 ms that the pauses left to the program: minimum mutator utilisation.
 // A window is among the worst when it begins or ends with a pause.
-double LeastUtilisation(const HeapSample& sample) {
-  uint64_t most = 0;
+double MinUtilisation(const HeapSample& sample) {
+  uint64_t max_ns = 0;
   for (const HeapSample::Pause& pause : sample.pauses) {
-    most = std::max({most, PausedNs(sample, pause.begin_ns, pause.begin_ns + kWindowNs),
-                     PausedNs(sample, pause.end_ns - kWindowNs, pause.end_ns)});
+    max_ns = std::max({max_ns, PausedNs(sample, pause.begin_ns, pause.begin_ns + kWindowNs),
+                       PausedNs(sample, pause.end_ns - kWindowNs, pause.end_ns)});
   }
-  return 1 - static_cast<double>(most) / static_cast<double>(kWindowNs);
+  return 1 - static_cast<double>(max_ns) / static_cast<double>(kWindowNs);
 }
 
 // Of the time since the look before; without one, since the last collection; else -1.
@@ -122,7 +122,7 @@ void AppendCollections(std::string* out, const HeapSample& now) {
   Append(out, "pauses      longest %.3f ms, total %.3f s; %.1f %% of the last second\n",
          Ms(now.longest_pause_ns), static_cast<double>(now.pause_ns) / 1e9, 100 * PausedShare(now));
   Append(out, "            of the worst 100 ms %.0f %% were left to the program\n",
-         100 * LeastUtilisation(now));
+         100 * MinUtilisation(now));
 }
 
 void AppendStalls(std::string* out, const HeapSample& now) {
@@ -197,7 +197,7 @@ void TopFrame::Add(const LiveHeap& heap, const HeapSample& now, const HeapSample
       {"pause_ns", now.pause_ns},
       {"longest_pause_ns", now.longest_pause_ns},
       {"paused_share", now.pauses.empty() ? 0 : Millionths(PausedShare(now))},
-      {"least_utilisation", Millionths(LeastUtilisation(now))},
+      {"least_utilisation", Millionths(MinUtilisation(now))},
   });
   if (now.collections != 0) {
     heap_json["last"] = {

@@ -130,7 +130,7 @@ static void many(void) {
 /* The links of pointer-free objects are not traced: a collection that comes while a list of them is
    made keeps the list all the same. */
 static void collected_while_made(void) {
-  enum { kSmall = 16, kMost = 1024 };
+  enum { kSmall = 16, kMax = 1024 };
   size_t collections = 0;
   while (collections < 20) {
     const GC_word before = GC_get_gc_no();
@@ -138,7 +138,7 @@ static void collected_while_made(void) {
     GC_generic_malloc_many(kSmall, GC_I_PTRFREE, &list);
     collections += GC_get_gc_no() != before;
     for (void *object = list; object != NULL; object = *(void **)object) {
-      CHECK(++n <= kMost); /* else an object is on the list twice */
+      CHECK(++n <= kMax); /* else an object is on the list twice */
       CHECK_EQ(GC_base(object), object);
     }
   }

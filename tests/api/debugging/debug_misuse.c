@@ -100,12 +100,12 @@ static void used_after_free(void) {
 }
 
 static void too_large(void) {
-  volatile size_t most = (size_t)-1;
+  volatile size_t max = (size_t)-1;
   GC_set_warn_proc(GC_ignore_warn_proc);
-  CHECK_NULL(GC_debug_malloc(most, "large.c", 71));
-  CHECK_NULL(GC_debug_malloc_atomic(most - 31, "large.c", 72));
-  CHECK_NULL(GC_debug_malloc_uncollectable(most - 40, "large.c", 73));
-  CHECK_NULL(GC_debug_malloc_ignore_off_page(most / 2, "large.c", 74));
+  CHECK_NULL(GC_debug_malloc(max, "large.c", 71));
+  CHECK_NULL(GC_debug_malloc_atomic(max - 31, "large.c", 72));
+  CHECK_NULL(GC_debug_malloc_uncollectable(max - 40, "large.c", 73));
+  CHECK_NULL(GC_debug_malloc_ignore_off_page(max / 2, "large.c", 74));
 }
 
 static size_t asked_for;
@@ -116,11 +116,11 @@ static void *GC_CALLBACK from_reserve(size_t bytes) {
 }
 
 static void oom_function_decides(void) {
-  volatile size_t most = (size_t)-1;
+  volatile size_t max = (size_t)-1;
   GC_set_warn_proc(GC_ignore_warn_proc);
   GC_set_oom_fn(from_reserve);
-  CHECK_NE((intptr_t)GC_debug_malloc(most - 100, "reserve.c", 75), 0);
-  CHECK_GE(asked_for, most - 100);
+  CHECK_NE((intptr_t)GC_debug_malloc(max - 100, "reserve.c", 75), 0);
+  CHECK_GE(asked_for, max - 100);
 }
 
 static void stubborn_foreign(void) {

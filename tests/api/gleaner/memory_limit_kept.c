@@ -31,20 +31,20 @@ static void *used_object(void) {
 /* 32 MiB live, and much garbage, below a limit of 44 MiB for the heap. The limit would be let go if
    collections took more than half of the processor time. */
 static void stay_below(void) {
-  const size_t most = (size_t)44 << 20;
+  const size_t max = (size_t)44 << 20;
   struct gleaner_modes modes;
   void **live = GC_MALLOC(kLive * sizeof *live);
   size_t highest = 0;
   for (int i = 0; i < kLive; ++i) live[i] = used_object();
   GC_gcollect();
-  gleaner_set_memory_limit(anonymous_bytes() - GC_get_heap_size() + most);
+  gleaner_set_memory_limit(anonymous_bytes() - GC_get_heap_size() + max);
   GC_gcollect();
   for (int i = 0; i < kRounds * kLive; ++i) {
     live[i % kLive] = used_object();
     if (GC_get_heap_size() > highest) highest = GC_get_heap_size();
   }
   CHECK_EQ(gleaner_get_modes(&modes, sizeof modes), sizeof modes);
-  if (modes.automatic || !modes.concurrent) CHECK(highest <= most + (1 << 20));
+  if (modes.automatic || !modes.concurrent) CHECK(highest <= max + (1 << 20));
   CHECK_EQ(g_warnings, 0);
 }
 

@@ -38,10 +38,10 @@ TEST(GenerationsTest, OffAndZeroMeanNone) {
 }
 
 TEST(GenerationsTest, AsManyAsAreAllowedBetweenFullOnes) {
-  for (const uint64_t most : {1, 5, 19}) {
-    Generations generations = Adaptive(most);
+  for (const uint64_t max : {1, 5, 19}) {
+    Generations generations = Adaptive(max);
     for (int round = 0; round < 3; ++round) {
-      EXPECT_EQ(MinorsInARow(&generations, kCheap), static_cast<int>(most));
+      EXPECT_EQ(MinorsInARow(&generations, kCheap), static_cast<int>(max));
       generations.LearnFromFull(kFull, kAllowance);
     }
   }

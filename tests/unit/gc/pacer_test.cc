@@ -8,8 +8,7 @@ namespace gleaner::gc {
 namespace {
 
 size_t PollBytes() {
-  return static_cast<size_t>(
-      alloc::g_poll_bytes.Load(platform::memory_order_relaxed));  // one thread
+  return static_cast<size_t>(alloc::g_poll_bytes.Get());  // one thread
 }
 
 PacerConfig Config(size_t divisor = 3) {
@@ -59,17 +58,17 @@ TEST(PacerTest, TheAllowanceIsNeverBelowTheMinimum) {
 }
 
 TEST(PacerTest, AMinimumBeyondAllMemoryIsNeverDue) {
-  for (const size_t least : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 2}) {
+  for (const size_t min : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 2}) {
     Pacer pacer;
     PacerConfig config = Config();
-    config.min_allowance_bytes = least;
+    config.min_allowance_bytes = min;
     pacer.Configure(config);
-    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << least;
+    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << min;
     PacerInput found = Found(100 * kMiB);
     found.in_cycle_bytes = 1 * kMiB;
     pacer.StartCycle(found);
-    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << least;
-    EXPECT_FALSE(pacer.ShouldCollectToGrow(1 * kGiB)) << least;
+    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << min;
+    EXPECT_FALSE(pacer.ShouldCollectToGrow(1 * kGiB)) << min;
   }
 }
 
@@ -114,13 +113,13 @@ TEST(PacerTest, ACollectionPaysForMemoryWhoseFirstAccessTakesEightTimesAsLong) {
   PacerInput found = Found(30 * kMiB);
   found.full_stop_ns = 1'000'000;
   pacer.StartCycle(found);
-  constexpr size_t kLeast = 32'000'000;  // 8 ms
-  EXPECT_FALSE(pacer.PaysToCollectFor(kLeast));
-  pacer.CountAllocated(kLeast);
-  EXPECT_FALSE(pacer.PaysToCollectFor(kLeast)) << "there is no other object since";
+  constexpr size_t kMin = 32'000'000;  // 8 ms
+  EXPECT_FALSE(pacer.PaysToCollectFor(kMin));
+  pacer.CountAllocated(kMin);
+  EXPECT_FALSE(pacer.PaysToCollectFor(kMin)) << "there is no other object since";
   pacer.CountAllocated(1);
-  EXPECT_TRUE(pacer.PaysToCollectFor(kLeast));
-  EXPECT_FALSE(pacer.PaysToCollectFor(kLeast - 1));
+  EXPECT_TRUE(pacer.PaysToCollectFor(kMin));
+  EXPECT_FALSE(pacer.PaysToCollectFor(kMin - 1));
   // A stop that is too long, and memory that costs nothing.
   found.full_stop_ns = config.longest_stop_ns;
   pacer.StartCycle(found);
@@ -226,9 +225,9 @@ struct Outside {
   uint64_t ns_each = 1'000'000;  // that the program runs for each object
 };
 
-// Registers objects beyond `from` until a collection is due, `most` at most; returns how many.
-size_t AddUntilDue(Pacer* pacer, const Outside& outside, size_t from, size_t most) {
-  for (size_t n = 1; n <= most; ++n) {
+// Registers objects beyond `from` until a collection is due, `max` at most; returns how many.
+size_t AddUntilDue(Pacer* pacer, const Outside& outside, size_t from, size_t max) {
+  for (size_t n = 1; n <= max; ++n) {
     const uint64_t bytes = n * outside.each;
     if (pacer->IsLookDue(from + n) &&
         pacer->WeighProcessBytes(from + n, bytes > outside.kept ? bytes : outside.kept,
@@ -236,7 +235,7 @@ size_t AddUntilDue(Pacer* pacer, const Outside& outside, size_t from, size_t mos
       return n;
     }
   }
-  return most + 1;
+  return max + 1;
 }
 
 PacerInput FoundFull(const Outside& outside, size_t finalized) {

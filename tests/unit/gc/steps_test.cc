@@ -103,7 +103,7 @@ class HotMemory {
     for (size_t i = first_unit * cards_.size() / kUnits; i < cards_.size(); ++i) {
       void** place = cards_[i] + random() % kWords;
       std::swap(*place, registers_[random() % kRegisters]);
-      NoteStore(place);
+      RecordStore(place);
     }
   }
 

@@ -20,8 +20,8 @@ PauseTimes Pause(uint64_t mark_ns, uint64_t sweep_ns, uint64_t rest_ns) {
 }
 
 // Marked by two markers, both of them busy.
-void NoteInStop(StopForecast* forecast, const PauseTimes& pause, uint64_t scanned_bytes,
-                uint64_t allocated_bytes) {
+void LearnFromStop(StopForecast* forecast, const PauseTimes& pause, uint64_t scanned_bytes,
+                   uint64_t allocated_bytes) {
   const uint64_t mark_ns = pause.of(PausePart::kMark);
   forecast->LearnFromFull(
       pause, {scanned_bytes, allocated_bytes, 1000, {mark_ns, 2 * mark_ns, 2}, true, true});
@@ -30,7 +30,7 @@ void NoteInStop(StopForecast* forecast, const PauseTimes& pause, uint64_t scanne
 TEST(StopForecastTest, WhatTookThatLongTakesThatLongAgain) {
   StopForecast forecast;
   const PauseTimes pause = Pause(2 * kLive, 50'000, 3'000);
-  NoteInStop(&forecast, pause, kLive, 0);
+  LearnFromStop(&forecast, pause, kLive, 0);
   const uint64_t bytes = forecast.ScanBytes(0);
   EXPECT_EQ(bytes, kLive);
   EXPECT_EQ(forecast.StopNs(bytes, 2, 1000), pause.all_ns);
@@ -41,33 +41,33 @@ TEST(StopForecastTest, WhatTookThatLongTakesThatLongAgain) {
 
 TEST(StopForecastTest, AHeapThatGrowsIsExpectedToGrowOn) {
   StopForecast forecast;
-  NoteInStop(&forecast, Pause(kLive, 0, 0), kLive / 2, kLive / 2);
+  LearnFromStop(&forecast, Pause(kLive, 0, 0), kLive / 2, kLive / 2);
   EXPECT_EQ(forecast.ScanBytes(kMiB), kLive / 2) << "once is no growth";
-  NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, kLive / 2);
+  LearnFromStop(&forecast, Pause(kLive, 0, 0), kLive, kLive / 2);
   EXPECT_EQ(forecast.ScanBytes(kMiB), kLive + kMiB) << "everything stayed";
   // Of what was allocated since, a minor collection in between included, a quarter stayed.
   forecast.LearnFromMinor(3 * kMiB);
-  NoteInStop(&forecast, Pause(kLive, 0, 0), kLive + kMiB, kMiB);
+  LearnFromStop(&forecast, Pause(kLive, 0, 0), kLive + kMiB, kMiB);
   EXPECT_EQ(forecast.ScanBytes(0), kLive + kMiB);
   EXPECT_EQ(forecast.ScanBytes(8 * kMiB), kLive + 3 * kMiB);
   forecast.LearnFromMinor(4 * kMiB);
   EXPECT_EQ(forecast.ScanBytes(4 * kMiB), kLive + 3 * kMiB);
   // It does not grow any more.
-  NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, 100 * kMiB);
+  LearnFromStop(&forecast, Pause(kLive, 0, 0), kLive, 100 * kMiB);
   EXPECT_EQ(forecast.ScanBytes(100 * kMiB), kLive);
   // Growth without allocation: the program has stored into what it had.
-  for (int i = 2; i < 4; ++i) NoteInStop(&forecast, Pause(kLive, 0, 0), i * kLive, 0);
+  for (int i = 2; i < 4; ++i) LearnFromStop(&forecast, Pause(kLive, 0, 0), i * kLive, 0);
   EXPECT_EQ(forecast.ScanBytes(kMiB), 3 * kLive + kMiB);
 }
 
 TEST(StopForecastTest, AStopThatIsHeldUpOnceDoesNotCount) {
   StopForecast forecast;
   const PauseTimes usual = Pause(kLive, 50'000, 3'000);
-  NoteInStop(&forecast, usual, kLive, 0);
+  LearnFromStop(&forecast, usual, kLive, 0);
   const PauseTimes held_up = Pause(50 * kLive, 5'000'000, 3'000'000);
-  NoteInStop(&forecast, held_up, kLive, 0);
+  LearnFromStop(&forecast, held_up, kLive, 0);
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), usual.all_ns);
-  NoteInStop(&forecast, held_up, kLive, 0);
+  LearnFromStop(&forecast, held_up, kLive, 0);
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), held_up.all_ns) << "twice is no accident";
 }
 
@@ -78,7 +78,7 @@ TEST(StopForecastTest, MarkersWithoutWorkDoNotCount) {
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive);
   EXPECT_EQ(forecast.StopNs(kLive, 1, 1000), kLive);
   // Of four markers three are at work in the mean: once is enough.
-  NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, 0);
+  LearnFromStop(&forecast, Pause(kLive, 0, 0), kLive, 0);
   forecast.LearnFromFull(Pause(kLive / 3, 0, 0),
                          {kLive, 0, 1000, {kLive / 3, kLive, 4}, true, true});
   EXPECT_NEAR(static_cast<double>(forecast.StopNs(kLive, 4, 1000)), kLive / 3.0, 10);
@@ -96,7 +96,7 @@ TEST(StopForecastTest, AHeapThatHasGrownMuchMayHaveWorkForAll) {
 
 TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
   StopForecast forecast;
-  NoteInStop(&forecast, Pause(2 * kLive, 50'000, 3'000), kLive, 0);
+  LearnFromStop(&forecast, Pause(2 * kLive, 50'000, 3'000), kLive, 0);
   forecast.LearnFromFull(Pause(100, 0, 100), {2 * kLive, 0, 1000, {}, false, false});
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), 2 * kLive + 50'100) << "the rest is measured";
   // Marked in the stop, swept afterwards.
@@ -104,7 +104,7 @@ TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
                          {kLive, 0, 1000, {kLive, 2 * kLive, 2}, true, false});
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 50'100) << "the shorter rest";
   // Too little to measure.
-  NoteInStop(&forecast, Pause(1'000'000, 10'000, 1'000), 1000, 0);
+  LearnFromStop(&forecast, Pause(1'000'000, 10'000, 1'000), 1000, 0);
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 11'000);
 }
 

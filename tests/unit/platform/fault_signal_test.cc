@@ -38,7 +38,7 @@ void MakePages() {
 }
 void ProtectPages() { ASSERT_EQ(mprotect(g_pages, 2 * OsPageBytes(), PROT_READ), 0); }
 
-void Note() {
+void RecordCall() {
   g_programs = g_programs + 1;
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
@@ -49,19 +49,19 @@ void Note() {
   g_on_alternate = (stack.ss_flags & SS_ONSTACK) != 0;
 }
 void RepairWithInformation(int number, siginfo_t* info, void* context) {
-  Note();
+  RecordCall();
   EXPECT_EQ(number, SIGSEGV);
   EXPECT_EQ(info->si_addr, Programs());
   EXPECT_NE(context, nullptr);
   MakeWritable(Programs());
 }
 void Repair(int) {
-  Note();
+  RecordCall();
   MakeWritable(Programs());
 }
 sigjmp_buf g_jump;
 void JumpOut(int) {
-  Note();
+  RecordCall();
   siglongjmp(g_jump, 1);
 }
 
@@ -148,12 +148,12 @@ CHILD_TEST(FaultSignalTest, AHandlerSetLaterIsChained) {
 // --- Faults in the program's handler ---
 
 void WriteOursAndRepair(int) {
-  Note();
+  RecordCall();
   *static_cast<volatile char*>(Ours()) = 2;
   MakeWritable(Programs());
 }
 void WriteOursAndJumpOut(int) {
-  Note();
+  RecordCall();
   *static_cast<volatile char*>(Ours()) = 2;
   siglongjmp(g_jump, 1);
 }
@@ -187,7 +187,7 @@ CHILD_TEST(FaultSignalTest, TheProgramsHandlerMayWriteToOurMemory) {
 
 // The kernel blocks SIGSEGV in a handler without SA_NODEFER: a fault there ends the program.
 void FaultInHandler(int) {
-  Note();
+  RecordCall();
   *static_cast<volatile char*>(Ours()) = 2;
   if (g_programs == 2) MakeWritable(Programs());
   static_cast<void>(!write(STDERR_FILENO, "handler\n", 8));

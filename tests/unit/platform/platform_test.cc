@@ -154,14 +154,14 @@ TEST(MemoryTest, CoreDumpsLeaveOutWhatIsNotCommitted) {
 // be had, the dump has all of the reservation.
 TEST(MemoryTest, WhatDumpsLeaveOutTakesNoMappings) {
   constexpr size_t kBytes = 64 * kMiB;
-  size_t most = 0;
-  std::ifstream("/proc/sys/vm/max_map_count") >> most;
-  if (most == 0 || most > 200'000) GTEST_SKIP() << "there are many mappings";
+  size_t max = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> max;
+  if (max == 0 || max > 200'000) GTEST_SKIP() << "there are many mappings";
   if (testing::kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs mappings";
   auto* p = static_cast<char*>(Reserve(kBytes, 2 * kMiB));
   ASSERT_NE(p, nullptr);
   ASSERT_TRUE(Commit(p, kMiB));
-  const size_t pages = most + 2;
+  const size_t pages = max + 2;
   const size_t os_page = OsPageBytes();
   auto* many = static_cast<char*>(
       mmap(nullptr, pages * os_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -425,8 +425,8 @@ TEST(MessagesTest, FatalDescribesAndAborts) {
 
 CHILD_TEST(FiltersTest, ARefusedFilterHidesNone) {
   EXPECT_TRUE(!HasFilter());
-  NoteFilter();  // is refused below
-  NoteFilter();
+  RecordFilter();  // is refused below
+  RecordFilter();
   ForgetFilter();
   EXPECT_TRUE(HasFilter());
   EXPECT_TRUE(HasAnyFilter());

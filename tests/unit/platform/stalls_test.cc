@@ -10,7 +10,7 @@
 namespace gleaner::platform {
 namespace {
 
-uint64_t Count(StallCause cause) {
+uint64_t StallsOf(StallCause cause) {
   StallHistogram stalls;
   ReadStalls(cause, &stalls);
   return stalls.count;
@@ -18,7 +18,7 @@ uint64_t Count(StallCause cause) {
 
 uint64_t CountAll() {
   uint64_t count = 0;
-  for (int i = 0; i < kStallCauses; ++i) count += Count(static_cast<StallCause>(i));
+  for (int i = 0; i < kStallCauses; ++i) count += StallsOf(static_cast<StallCause>(i));
   return count;
 }
 
@@ -60,19 +60,19 @@ TEST_F(StallsTest, QuantilesAreUpperBounds) {
 
 TEST_F(StallsTest, NestedScopesAreOneStallOfTheWeightiestCause) {
   const uint64_t all = CountAll();
-  const uint64_t pauses = Count(StallCause::kPause);
+  const uint64_t pauses = StallsOf(StallCause::kPause);
   {
     StallScope allocation(StallCause::kAllocation);
     { StallScope pause(StallCause::kPause); }
     StallScope wait(StallCause::kWait);
   }
   EXPECT_EQ(CountAll(), all + 1);
-  EXPECT_EQ(Count(StallCause::kPause), pauses + 1);
+  EXPECT_EQ(StallsOf(StallCause::kPause), pauses + 1);
 }
 
 TEST_F(StallsTest, TheProgramsCodeEndsAStallAndBeginsAnother) {
   const uint64_t all = CountAll();
-  const uint64_t waits = Count(StallCause::kWait);
+  const uint64_t waits = StallsOf(StallCause::kWait);
   {
     StallScope allocation(StallCause::kWait);
     StallScope inner(StallCause::kAllocation);
@@ -85,7 +85,7 @@ TEST_F(StallsTest, TheProgramsCodeEndsAStallAndBeginsAnother) {
     EXPECT_EQ(CountAll(), all + 2);
   }
   EXPECT_EQ(CountAll(), all + 3);
-  EXPECT_EQ(Count(StallCause::kWait), waits + 1);
+  EXPECT_EQ(StallsOf(StallCause::kWait), waits + 1);
   { StallInterruption outside; }
   EXPECT_EQ(CountAll(), all + 3);
 }
@@ -145,7 +145,7 @@ TEST_F(StallsTest, HandlersAtAnyInstruction) {
   const itimerval never{};
   const uint64_t total_before = Total();
   const uint64_t all_before = CountAll();
-  const uint64_t pauses_before = Count(StallCause::kPause);
+  const uint64_t pauses_before = StallsOf(StallCause::kPause);
   g_handled = 0;
   const uint64_t began = NowNs();
   ASSERT_EQ(setitimer(ITIMER_REAL, &often, nullptr), 0);
@@ -163,7 +163,7 @@ TEST_F(StallsTest, HandlersAtAnyInstruction) {
   // Those inside the loop's scopes are no stalls of their own.
   EXPECT_GE(CountAll() - all_before, scopes);
   EXPECT_LE(CountAll() - all_before, scopes + g_handled);
-  EXPECT_LE(Count(StallCause::kPause) - pauses_before, g_handled);
+  EXPECT_LE(StallsOf(StallCause::kPause) - pauses_before, g_handled);
   EXPECT_EQ(t_stall.scopes.Load(memory_order_relaxed) & 0xffff, 0u);
 }
 

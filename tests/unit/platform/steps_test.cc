@@ -12,12 +12,12 @@
 namespace gleaner::platform {
 namespace {
 
-void Count(void* calls) { ++*static_cast<int*>(calls); }
+void CountCall(void* calls) { ++*static_cast<int*>(calls); }
 
 CHILD_TEST(StepsTest, EachStepOfTheThreadCalls) {
   Atomic<uint32_t> word{0};
   int calls = 0;
-  CallAtSteps(Count, &calls);
+  CallAtSteps(CountCall, &calls);
   MaybeDelay();
   EXPECT_EQ(calls, 1);
   word.Store(1, memory_order_release);
@@ -36,7 +36,7 @@ CHILD_TEST(StepsTest, ACallIsNotDelayedAndItsOwnStepsDoNotCall) {
   CallAtSteps(
       [](void* context) {
         MaybeDelay();
-        Count(context);
+        CountCall(context);
         errno = 42;
       },
       &calls);

@@ -286,7 +286,7 @@ TEST(TopologyTest, WhereTheSystemRefuses) {
 
 CHILD_TEST(TopologyTest, UnderAFilterOfTheProgramNothingIsAsked) {
   testing::Refuse(SYS_get_mempolicy);
-  NoteFilter();
+  RecordFilter();
   EXPECT_FALSE(HasSeveralNodes());
   const Topology* t = LoadTopology();
   EXPECT_FALSE(t->is_this_machine);

@@ -372,7 +372,7 @@ class StepsTest : public ::testing::TestWithParam<Mode> {
   // Calls `check` after each run with the event at a step: at all of them, or at as many of each
   // activity as said. Returns how often the event has happened.
   template <class F>
-  static size_t AtSteps(size_t most, void (*act)(), const F& check) {
+  static size_t AtSteps(size_t max, void (*act)(), const F& check) {
     std::mt19937 random(testing::Seed());
     size_t events = 0;
     for (const Activity& activity : kActivities) {
@@ -380,9 +380,9 @@ class StepsTest : public ::testing::TestWithParam<Mode> {
       Attempt first{activity.work, SIZE_MAX, nullptr};
       first.Do();
       size_t steps = first.steps;  // of the last attempt: not all are alike
-      const bool all = steps <= most;
+      const bool all = steps <= max;
       size_t reached = 0;
-      for (size_t i = 0; all ? i < steps : i < most; ++i) {
+      for (size_t i = 0; all ? i < steps : i < max; ++i) {
         if (i % 8 == 0) Fill();
         Attempt attempt{activity.work, all ? i : random() % steps, act};
         reached += attempt.Do() ? 1 : 0;

@@ -44,7 +44,7 @@ TEST(NumaMapsTest, LinesAreJoined) {
   EXPECT_EQ(mappings[0].path, "/a file (deleted)");
   EXPECT_EQ(mappings[0].policy, "prefer (many):0-1");
   EXPECT_EQ(mappings[0].nodes, (BytesByNode{{0, 4096}, {3, 4096}}));
-  EXPECT_EQ(mappings[0].most_mappers, 30U);
+  EXPECT_EQ(mappings[0].max_mappers, 30U);
   EXPECT_TRUE(mappings[0].is_file() && mappings[0].is_executable() && !mappings[0].is_shared());
   EXPECT_EQ(mappings[1].policy, "weighted interleave:0");
   EXPECT_EQ(mappings[1].nodes, (BytesByNode{{0, 4U << 20}, {1, 2U << 20}}));

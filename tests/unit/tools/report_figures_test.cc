@@ -112,9 +112,9 @@ TEST(ReportFiguresTest, QuantileIsTheLeastThatEnoughDoNotExceed) {
     for (uint64_t& value : values) value = Below(draw, 30);
     const double share = static_cast<double>(Below(draw, 101)) / 100;
     const uint64_t found = Quantile(values, share);
-    const auto within = [&](uint64_t most) {
+    const auto within = [&](uint64_t max) {
       return static_cast<double>(
-          std::count_if(values.begin(), values.end(), [most](uint64_t v) { return v <= most; }));
+          std::count_if(values.begin(), values.end(), [max](uint64_t v) { return v <= max; }));
     };
     const double wanted = share * static_cast<double>(values.size());
     ASSERT_GE(within(found) + 1e-9, wanted);

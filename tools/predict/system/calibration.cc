@@ -54,9 +54,9 @@ double NsSince(Clock::time_point begin) {
 // The least of several measurements: whatever disturbs makes it longer.
 template <class F>
 double Least(int repeats, const F& f) {
-  double least = f();
-  for (int i = 1; i < repeats; ++i) least = std::min(least, f());
-  return least;
+  double min = f();
+  for (int i = 1; i < repeats; ++i) min = std::min(min, f());
+  return min;
 }
 
 // Memory of whole pages, of the size asked for as far as the system gives it.
