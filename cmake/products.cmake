@@ -59,13 +59,13 @@ target_compile_options(cord_objects PRIVATE -fno-exceptions -fno-rtti -fno-threa
 set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 # What a library without a heap needs: messages, locks and the options.
-set(start_of_platform platform/os/base.cc platform/os/cancellation.cc platform/os/descriptor.cc
-  platform/os/lock.cc platform/os/os_page.cc platform/os/process.cc platform/os/stalls.cc platform/os/write_all.cc
-  platform/faults/delays.cc platform/faults/failures.cc runtime/process/options.cc)
+set(start_of_library
+  "$<FILTER:$<TARGET_OBJECTS:gleaner_platform>,INCLUDE,/(os/(base|cancellation|descriptor|lock|os_page|process|stalls|write_all)|faults/(delays|failures))\\.cc>"
+  $<FILTER:$<TARGET_OBJECTS:gleaner_runtime>,INCLUDE,/process/options\\.cc>)
 
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
 add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc record/system/record_file.cc
-  ${start_of_platform})
+  ${start_of_library})
 target_link_libraries(gleaner_record PRIVATE gleaner_library_flags gleaner_shared_link_flags)
 # The compiler must not make malloc out of malloc and memset, or know what free does.
 set_source_files_properties(record/interpose.cc PROPERTIES COMPILE_OPTIONS -fno-builtin)
@@ -75,7 +75,7 @@ gleaner_let_calls_fail(gleaner_record)
 
 # What `gleaner run --local-text` preloads: nothing of the heap is in it.
 add_library(gleaner_local_text SHARED runtime/process/local_text.cc platform/loader/text_copies.cc
-  ${start_of_platform})
+  ${start_of_library})
 target_link_libraries(gleaner_local_text PRIVATE gleaner_library_flags gleaner_shared_link_flags)
 set_target_properties(gleaner_local_text PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)

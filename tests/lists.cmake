@@ -47,7 +47,8 @@ elseif(GLEANER_VERIFY)
     "failures\\.(api\\.generational|(fuzz|malloc|record|torture)\\..*)"
     "layers\\.failing_calls"
     "gleaner_(failures_test|steps_.*)"
-    "malloc\\.(checked\\.)?(bad_free|cancel|family|fork_handler|fork_load|huge|model|operators|thread_exit)"
+    "malloc\\.(checked\\.)?(bad_free|cancel|family|fork_handler|huge|model|operators|thread_exit)"
+    "malloc\\.checked\\.fork_load"
     "malloc\\.collecting\\.(bad_free|cancel|family|huge|memory|model|often\\.(cancel|thread_exit)|stacks|thread.*)"
     "torture\\..*\\.delays_.*")
 else()

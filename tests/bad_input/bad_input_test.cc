@@ -205,7 +205,7 @@ TEST(AddressSpaceTest, SmallFromTheStart) {
         // Most of a small space.
         ASSERT_NE(MakeList(100000), nullptr);
         ExpectWorks();
-        if (mib <= 1024) {
+        if (mib <= 512) {
           for (int round = 0; round < 2; ++round) {
             EXPECT_GE(FillHeap(1000), 4 * kMiB);
           }

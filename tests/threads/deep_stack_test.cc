@@ -70,7 +70,7 @@ void CheckFullStack(void (*build)(Graph*), const MarkConfig& config, bool overfl
     for (int workers = 1; workers <= 4; ++workers) {
       Machine& machine = NewMachine(workers);
       uint64_t count = 0;
-      for (int round = 0; round < 3; ++round) {
+      for (int round = 0; round < 2; ++round) {
         SCOPED_TRACE(workers);
         count += machine.Mark(graph, config).overflows;
         graph.Compare(machine.marker.white(), machine.marker.black());

@@ -17,8 +17,8 @@ std::string NameOf(int workers, const MarkConfig& config) {
          (config.termination == TerminationMethod::kStates ? "states" : "counter");
 }
 
-// Marks with every combination, each several times.
-void MarkAllWays(Graph& graph, int rounds) {
+// Marks with every combination.
+void MarkAllWays(Graph& graph) {
   graph.Sort();
   graph.TraceReference({});  // the variants must not make a difference
   for (int workers = 1; workers <= 4; ++workers) {
@@ -32,8 +32,8 @@ void MarkAllWays(Graph& graph, int rounds) {
       config.split = (variant & 2) == 0;
       config.termination =
           (variant & 4) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
-      for (int round = 0; round < rounds; ++round) {
-        config.min_batch = round % 2 == 0 ? 0 : 8;
+      for (const size_t batch : {0, 8}) {
+        config.min_batch = batch;
         SCOPED_TRACE(NameOf(workers, config));
         const MarkStatistics statistics = machine.Mark(graph, config);
         graph.Compare(machine.marker.white(), machine.marker.black());
@@ -64,7 +64,7 @@ CHILD_TEST_F(MarkingTest, RandomGraphs) {
   testing::StartHeap();
   Graph graph;
   BuildRandom(&graph, 4, 25000 / testing::kSlowdown);
-  MarkAllWays(graph, 3);
+  MarkAllWays(graph);
 }
 
 CHILD_TEST_F(MarkingTest, ArraysAndLists) {
@@ -76,7 +76,7 @@ CHILD_TEST_F(MarkingTest, ArraysAndLists) {
                     BuildTree(&graph, random, 2, 8000 / testing::kSlowdown),
                     BuildTree(&graph, random, 1, 300000 / testing::kSlowdown)});  // 2.4 MB
   BuildList(&graph, 1000, 32);                                                    // dead
-  MarkAllWays(graph, 3);
+  MarkAllWays(graph);
 }
 
 std::vector<MarkConfig> PausingConfigs() {

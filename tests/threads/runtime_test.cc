@@ -100,7 +100,8 @@ gleaner_stats Statistics() {
 }
 
 constexpr size_t kThreads = 3;
-constexpr size_t kRounds = 24;
+// ThreadSanitizer runs this in six modes, and slowly.
+constexpr size_t kRounds = testing::kThreadSanitizer ? 12 : 24;
 constexpr size_t kSteps = 20'000;
 
 // Calls f on `count` threads of the library's, with their number, and waits for them.

@@ -287,9 +287,9 @@ class Accidents(SnapshotTest):
         data = content(self.snapshot, "rb")
         draw = random.Random(SEED)
         for size in {0, 1, 7, 8, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 1, len(data) - 1,
-                     *(draw.randrange(len(data)) for _ in range(60))}:
+                     *(draw.randrange(len(data)) for _ in range(20))}:
             self.damaged(data[:size])
-        for _ in range(100):
+        for _ in range(40):
             copy = bytearray(data)
             copy[draw.randrange(len(copy))] ^= 1 << draw.randrange(8)
             self.damaged(copy)
@@ -302,7 +302,7 @@ class Accidents(SnapshotTest):
         self.assertEqual(checksummed(data), data)
         draw = random.Random(SEED)
         path = self.path("damaged")
-        for _ in range(150):
+        for _ in range(50):
             copy = bytearray(data)
             for _ in range(draw.randrange(1, 4)):
                 copy[draw.randrange(len(copy))] = draw.randrange(256)

@@ -40,12 +40,13 @@ Json Only(const std::string& text) { return Json::array({Text(text)}); }
 
 const char* NameOfKind(int kind) { return NameOf(static_cast<gc::CollectionKind>(kind)); }
 
-// `form` is "line", "step", "dashed" or "points".
+// `form` is "line", "step", "dashed" or "points". Without points it is null.
 Json Series(const char* name, const char* colour, const char* form,
             const std::vector<Point>& points, bool hidden = false) {
   constexpr size_t kColumns = 1000;
-  Json times = Json::array();
-  Json values = Json::array();
+  if (points.empty()) return {};
+  std::vector<double> times;
+  std::vector<double> values;
   for (const Point& point : Thin(points, kColumns)) {
     times.push_back(std::round(Of(point.at_ns) / 1e3) / 1e6);
     values.push_back(Rounded(point.value));
@@ -56,11 +57,8 @@ Json Series(const char* name, const char* colour, const char* form,
 
 // Of the series that have points. Those over time, from 0 to `end_ns`, are zoomed together.
 Json Chart(const char* id, const char* label, const char* unit, const char* form, double end_ns,
-           const Json& all) {
-  Json series = Json::array();
-  for (const Json& each : all) {
-    if (!each["t"].empty()) series.push_back(each);
-  }
+           std::vector<Json> series) {
+  std::erase_if(series, [](const Json& each) { return each.empty(); });
   return {{"chart",
            {{"id", id},
             {"label", label},
@@ -134,7 +132,7 @@ Json AdvicePanel(const ReportModel& model) {
 
 Json PausesOverTime(const ReportModel& model) {
   static const char* const kColours[] = {"--c0", "--c2", "--c1", "--c3"};
-  Json all = Json::array();
+  std::vector<Json> all;
   for (int kind = 0; kind < kCollectionKinds; ++kind) {
     std::vector<Point> points;
     for (const CollectionRow& row : model.collections) {
