@@ -44,7 +44,7 @@ elseif(GLEANER_VERIFY)
   # The checks of this build are in asan-ubsan, too. What is left: steps, delays, calls that fail, and
   # malloc, which a sanitizer has itself.
   set(short_tests
-    "failures\\.(api\\.generational|(fuzz|malloc|record|torture)\\..*)"
+    "failures\\..*"
     "layers\\.failing_calls"
     "gleaner_(failures_test|steps_.*)"
     "malloc\\.(checked\\.)?(bad_free|cancel|family|fork_handler|huge|model|operators|thread_exit)"

@@ -1,3 +1,6 @@
+// All that a stopper and a stopped thread do, and the signal they do it by. The argument in
+// stop_world.h is about every access to the words that they share, so these stand in one file,
+// which has more than 600 lines for that.
 #include "platform/threads/stop_world.h"
 
 #include <signal.h>

@@ -299,7 +299,7 @@ int main(int argc, char** argv) {
     const size_t i = random.Below(g_threads);
     pthread_join(threads[i], nullptr);
     Start(&threads[i], random.Next());
-    if (kForks && random.OneIn(3)) ForkAndCheck(random);
+    if (kForks && (g_forks.load() == 0 || random.OneIn(3))) ForkAndCheck(random);
   }
   g_stop.store(true);
   for (size_t i = 0; i < g_threads; ++i) pthread_join(threads[i], nullptr);

@@ -111,7 +111,8 @@ inline bool CallsFail() { return Asked("GLEANER_FAILURES") != 0; }
 // There have been collections in all modes that the environment asks for.
 inline bool HaveModesShown() {
   const gleaner_stats stats = Statistics();
-  return (getenv("GLEANER_AUTO_AFTER") == nullptr ||
+  return GC_get_gc_no() != 0 &&
+         (getenv("GLEANER_AUTO_AFTER") == nullptr ||
           stats.concurrent_collections + stats.minor_collections != 0) &&
          (Asked("GLEANER_CONCURRENT") == 0 || stats.concurrent_collections != 0) &&
          (Asked("GLEANER_GENERATIONAL") != 2 || stats.minor_collections != 0) &&
