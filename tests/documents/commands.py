@@ -157,7 +157,7 @@ class Runner:
     def run(self, command, text, **variables):
         """The result of the command; what it printed is looked at by `check`."""
         result = subprocess.run(["sh", "-c", text], cwd=self.folder, capture_output=True, text=True,
-                                timeout=280, env={**self.environment, **variables})
+                                env={**self.environment, **variables})
         if result.returncode != 0:
             problems.append(f"{command.place}: {text}: status {result.returncode}\n"
                             f"{(result.stdout + result.stderr)[-2000:]}")
