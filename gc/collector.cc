@@ -156,8 +156,8 @@ GLEANER_COLD void Collector::TraceCollection(const PauseClock& clock) const {
 Collector::Collection Collector::Prepare(Cause cause) {
   Collection collection;
   Tunables& tunables = collection.tunables;
-  writes_
-      .LoseTrackerIfBarred();  // a filter of system calls may have come since the last collection
+  // A filter of system calls may have come since the last collection.
+  writes_.LoseTrackerIfBarred();
   world_.read_tunables(&tunables);
   // A collection that is asked for has to free objects that have died since the cycle began.
   collection.discards_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
@@ -389,12 +389,12 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   clock->Enter(PausePart::kDirty);
   report->minor = report->minor && writes_.RecallWorldStopped();
   report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->discards_cycle);
-  clock->Enter(PausePart::kRoots);
   if (!report->concurrent) marker_.Begin(tunables.mark, report->minor);
   if (report->minor) {
     marker_.UseRescanSet(&writes_.rescan_set());
     marker_.BeginRescan();
   }
+  clock->Enter(PausePart::kRoots);
   roots_.Clear();
   RootSink sink(&roots_, &marker_);
   t_mark_sink = &sink;

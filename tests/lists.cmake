@@ -47,9 +47,8 @@ elseif(GLEANER_VERIFY)
     "failures\\..*"
     "layers\\.failing_calls"
     "gleaner_(failures_test|steps_.*)"
-    "malloc\\.(checked\\.)?(bad_free|cancel|family|fork_handler|huge|model|operators|thread_exit)"
-    "malloc\\.checked\\.fork_load"
-    "malloc\\.collecting\\.(bad_free|cancel|family|huge|memory|model|often\\.(cancel|thread_exit)|stacks|thread.*)"
+    "malloc\\.(checked\\.)?(bad_free|cancel|family|fork_handler|fork_load|huge|model|operators|thread_exit)"
+    "malloc\\.collecting\\.(bad_free|family|huge|memory|model|often\\.(cancel|thread_exit)|stacks|thread.*)"
     "torture\\..*\\.delays_.*")
 else()
   # Sanitizers run the others in asan-ubsan and tsan.

@@ -58,14 +58,15 @@ class Journal:
         if content and not content.endswith(b"\n"):
             self._write(b"\n")  # what was cut off stays a line of its own
         header, *lines = [line_of(text) for text in content.split(b"\n")]
-        if again or header.get("settings") != self.settings:
+        if again or header.get("settings") != self.settings or "described" not in header:
             if any(lines):
                 reason = "as you wish" if again else self._difference(header)
                 print(f"measured anew: {reason}", file=sys.stderr)
             return 0
         self.described = header["described"]
-        for line in filter(None, lines):
-            self.runs[json.dumps(line["key"])] = line["run"]
+        for line in lines:
+            if "key" in line and "run" in line:
+                self.runs[json.dumps(line["key"])] = line["run"]
         return len(self.runs)
 
     def _difference(self, header):

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kBits = 5;
 constexpr uint64_t kForeignEvery = 16;  // Operations between two look-ups in another thread's map.
-constexpr uint64_t kWalkEvery = 16;     // Versions that leave, of which one is walked.
 
 // A value is Mix64(key), its low half changed by the number of the update. Has no pointers.
 struct Leaf {
@@ -57,6 +56,7 @@ struct Parameters {
   uint64_t operations;
   uint64_t versions;
   uint64_t version_every;
+  uint64_t walk_every;
 };
 
 uint64_t Digest(const Leaf* leaf) { return bench::Mix64(leaf->key ^ bench::Mix64(~leaf->value)); }
@@ -229,7 +229,7 @@ void Operate(Owner* owner, uint64_t key, uint64_t random, uint64_t number) {
 void KeepVersion(Owner* owner, const Parameters& parameters, bench::Rng* rng) {
   const uint64_t slot = rng->Below(parameters.versions);
   const Version& old = owner->ring[slot];
-  if (old.root != nullptr && ++owner->left % kWalkEvery == 0) CheckVersion(old);
+  if (old.root != nullptr && ++owner->left % parameters.walk_every == 0) CheckVersion(old);
   owner->ring[slot] = owner->now;
   owner->published = owner->now.root;
 }
@@ -279,7 +279,7 @@ uint64_t Finish(const Owner& owner, const Parameters& parameters) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t keys, operations, versions, version_every;
+  uint64_t keys, operations, versions, version_every, walk_every;
   bench::RandomWork work;
   bench::Options options("persistent_map", "an immutable map and its old versions");
   options.Number("operations", &operations, 3'000'000, 40'000, 1, UINT64_C(1) << 40,
@@ -289,11 +289,13 @@ int main(int argc, char** argv) {
   options.Number("versions", &versions, 16, 8, 1, 1 << 20, "old versions that each thread keeps");
   options.Number("version-every", &version_every, 20'000, 500, 1, UINT64_MAX,
                  "operations between two versions that are kept");
+  options.Number("walk-every", &walk_every, 16, 1, 1, UINT64_MAX,
+                 "versions that leave, of which one is walked");
   options.SeedAndScale(&work);
   options.Parse(argc, argv);
   const int threads = options.threads();
   const Parameters parameters{(keys - 1) / static_cast<uint64_t>(threads) + 1,
-                              work.Scaled(operations), versions, version_every};
+                              work.Scaled(operations), versions, version_every, walk_every};
 
   bench::InitGc(options);
   bench::RunThreads(threads, [&](int t) { Build(&g_owners[t], parameters, work.SeedOf(t)); });

@@ -10,14 +10,13 @@ namespace gleaner::gc {
 
 using alloc::g_space;
 using alloc::PageNumber;
-using alloc::PageState;
 using alloc::Space;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
-using platform::memory_order_release;
 using platform::memory_order_seq_cst;
 
 bool Cycle::Enable(platform::TrackingKind kind) {
+  if (!writes_.AcceptsForCycles(kind)) return false;
   if (tables_ == Tables::kUntried) {
     const bool have = roots_.Init() && words_.Init() && shadows_.Init();
     tables_ = have ? Tables::kReserved : Tables::kRefused;

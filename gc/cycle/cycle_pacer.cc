@@ -57,7 +57,7 @@ double CyclePacer::RunNs() const {
 // How much processor time the program loses while a concurrent cycle is under way. A cycle takes
 // the processors that are not idle from the program while it marks, and makes its first writes to
 // memory slow. Before the first cycle it is not known how much the program writes: all that is
-// armed at max, and no more than it can in the time of the marking. That is the least. What the
+// armed at most, and no more than it can in the time of the marking. That is the least. What the
 // program loses by sharing caches and cores with the markers, and by marking itself, is known from
 // the cycles before.
 double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {

@@ -44,6 +44,14 @@ class Arming {
   PageNumber end_;  // of the last page added
 };
 
+// Whether the page has objects, and is no current page of a thread.
+bool HasOldObjects(PageNumber page) {
+  const PageState state = g_space.info[page].LoadState();
+  return state == PageState::kLarge || state == PageState::kTail ||
+         (state == PageState::kSmall &&
+          g_space.meta[page].listing() != alloc::Listing::kCurrent);  // a hint
+}
+
 void SetPending(void* rescan_set, Addr from, Addr to) {
   static_cast<RescanSet*>(rescan_set)->Set(from, to - from);
 }
@@ -51,9 +59,6 @@ void SetPending(void* rescan_set, Addr from, Addr to) {
 }  // namespace
 
 bool HeapWrites::OpenForCycles(platform::TrackingKind kind) {
-  if (!CanServeCycles(IsTracking() ? tracker_.kind() : kind)) {
-    return Refuse({"the world must be stopped to ask what was written", 0});
-  }
   if (!Open(kind)) return false;
   serves_cycles_.Store(true, memory_order_release);  // publishes the tracker to ServesCycles()
   return true;
@@ -116,12 +121,7 @@ bool HeapWrites::Arm(PageNumber begin, PageNumber end) {
   const bool arms_all = !tracker_.traits().unarmed_is_dirty;
   bool armed = true;
   for (PageNumber page = begin; page < end && armed; ++page) {
-    const PageState state = g_space.info[page].LoadState();
-    if (arms_all || state == PageState::kLarge || state == PageState::kTail ||
-        (state == PageState::kSmall &&
-         g_space.meta[page].listing() != alloc::Listing::kCurrent)) {  // a hint
-      armed = arming.Add(page);
-    }
+    if (arms_all || HasOldObjects(page)) armed = arming.Add(page);
   }
   return (armed && arming.Finish()) || Refuse(tracker_.refusal());
 }

@@ -25,10 +25,16 @@ class HeapWrites {
     return kind != platform::TrackingKind::kNone &&
            !platform::TraitsOf(kind).fetch_needs_stopped_world;
   }
+  // Whether cycles can use the tracker that is open, or else `kind`. If not, refusal() says so.
+  [[nodiscard]] bool AcceptsForCycles(platform::TrackingKind kind) {
+    return CanServeCycles(IsTracking() ? tracker_.kind() : kind) ||
+           Refuse({"the world must be stopped to ask what was written", 0});
+  }
   // Writes may be tracked in cycles from now on. False if the system refuses to track writes by
   // `kind`, or refuses the address space for the tables; refusal() says which. If a tracker is open
-  // already, that tracker is used and `kind` is ignored. pre: if the kind does not see plain
-  // stores, the program announces all of them.
+  // already, that tracker is used and `kind` is ignored. pre: AcceptsForCycles(kind); if the kind
+  // does not see plain stores, the program announces all of them. For Cycle::Enable, which has
+  // tables of its own.
   [[nodiscard]] bool OpenForCycles(platform::TrackingKind kind);
   // Any thread. Acquire: pairs with the release in OpenForCycles, so that the opened tracker is
   // visible.
@@ -44,15 +50,15 @@ class HeapWrites {
   // tracked any more.
   bool HasLostTracker() const { return lost_; }
   const platform::Refusal& refusal() const { return refusal_; }
-  // Sets refusal(). False.
+  // Sets refusal(), unless the tracker is lost: then refusal() says why it is. False.
   bool Refuse(const platform::Refusal& refusal) {
-    refusal_ = refusal;
+    if (!lost_) refusal_ = refusal;
     return false;
   }
   // Loses the tracker if a filter of system calls bars it (platform/os/filters.h).
   void LoseTrackerIfBarred() {
     if (!IsTracking() || !tracker_.IsBarred()) return;
-    refusal_ = tracker_.refusal();
+    Refuse(tracker_.refusal());
     LoseTracker();
   }
   void RespectFilters(bool respect) { tracker_.RespectFilters(respect); }
@@ -87,7 +93,8 @@ class HeapWrites {
   }
   RescanSet& rescan_set() { return rescan_set_; }
   const RescanSet& rescan_set() const { return rescan_set_; }
-  // A cycle begins to arm, or the final stop of none: what is written counts from now on.
+  // What is written counts from now on: for a cycle that begins to arm, a minor collection that
+  // begins to fetch, or until the next of these after a stop-parallel collection.
   void BeginPeriod() {
     written_bytes_.Set(0);  // no worker fetches
   }

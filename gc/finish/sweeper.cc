@@ -114,7 +114,7 @@ void Sweeper::BeginConcurrentWorldStopped(uint8_t dead) {
     });
   }
   steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // the world is stopped
-  is_concurrent_.Set(true);
+  is_concurrent_.Store(true, memory_order_relaxed);                 // the world is stopped
 }
 
 bool Sweeper::Step() {
@@ -135,7 +135,7 @@ void Sweeper::EndConcurrent() {
   // Relaxed: no byte is dead any more, so a thread may use either value.
   alloc::g_dead_mark.Store(0, memory_order_relaxed);
   platform::MaybeDelay();
-  is_concurrent_.Set(false);
+  is_concurrent_.Store(false, memory_order_relaxed);  // written under the collector lock
 }
 
 bool Sweeper::TotalsOfSteps(SweepTotals* totals) const {

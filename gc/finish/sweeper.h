@@ -74,7 +74,9 @@ class Sweeper {
   bool Step();
   // Whether BeginConcurrentWorldStopped was called and EndConcurrent was not. Any thread: a hint
   // without the collector lock.
-  bool IsConcurrent() const { return is_concurrent_.Get(); }
+  bool IsConcurrent() const {
+    return is_concurrent_.Load(platform::memory_order_relaxed);  // the stop orders what Step reads
+  }
   // Whether all steps are done.
   bool IsDone() const {
     // Acquire: pairs with the end of each step, whose totals and bytes are then visible.
@@ -109,7 +111,7 @@ class Sweeper {
   alloc::PageNumber end_[2] = {};
   platform::Tickets<size_t> next_{0};  // claims of pages
 
-  platform::Hint<bool> is_concurrent_{false};  // written under the collector lock
+  platform::Atomic<bool> is_concurrent_{false};  // written under the collector lock
   platform::Atomic<size_t> steps_left_{0};
   bool totals_are_whole_ = true;  // no fork has cut off a step
   // Guards totals_, the sum of the steps' totals. The end of each step publishes it by steps_left_.

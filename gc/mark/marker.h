@@ -192,11 +192,12 @@ class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
 extern template bool MarkLoop<MarkWorker, RealClock>::Drain();
 
 // Call order: Init once. For a stop-parallel collection, with the world stopped: Begin,
-// MarkFromRoots, MarkMore any number of times, End. For a concurrent cycle: BeginConcurrent,
-// MarkFromRoots and Continue in slices; then with the world stopped GoOnWorldStopped, BeginRescan,
-// MarkFromRoots, MarkMore, End; or DiscardMarks. The caller has the collector lock, or the slice of
-// a concurrent cycle (gc/cycle/cycle.h). Only Pause and Resume may be called while workers are in
-// the job.
+// MarkFromRoots, MarkMore any number of times, End. For a minor one: Begin, UseRescanSet,
+// BeginRescan, MarkFromRoots, FinishRescanWorldStopped, MarkMore, End. For a concurrent cycle:
+// BeginConcurrent, MarkFromRoots and Continue in slices; then with the world stopped
+// GoOnWorldStopped, BeginRescan, and on as for a minor one; or DiscardMarks. The caller has the
+// collector lock, or the slice of a concurrent cycle (gc/cycle/cycle.h). Only Pause and Resume may
+// be called while workers are in the job.
 class Marker {
  public:
   // False if the workers' metadata cannot be had.

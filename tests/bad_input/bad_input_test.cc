@@ -205,8 +205,8 @@ TEST(AddressSpaceTest, SmallFromTheStart) {
         // Most of a small space.
         ASSERT_NE(MakeList(100000), nullptr);
         ExpectWorks();
-        if (mib <= 512) {
-          for (int round = 0; round < 2; ++round) {
+        if (mib <= 1024) {
+          for (int round = 0; round < (mib <= 512 ? 2 : 1); ++round) {
             EXPECT_GE(FillHeap(1000), 4 * kMiB);
           }
           ExpectWorks();

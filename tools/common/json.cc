@@ -50,6 +50,7 @@ Json& Json::operator=(Json&& other) noexcept = default;
 Json::~Json() = default;
 
 Json& Json::operator[](const std::string& name) {
+  if (kind_ == Kind::kScalar) kind_ = Kind::kObject;
   const std::string written = Written(name);
   const auto found = std::find(names_.begin(), names_.end(), written);
   if (found != names_.end()) return values_[static_cast<size_t>(found - names_.begin())];

@@ -40,9 +40,13 @@ class Json {
   // Of an array: elements. A scalar has none.
   bool empty() const { return values_.empty(); }
   Json& back() { return values_.back(); }
-  void push_back(const Json& value) { values_.push_back(value); }
+  // Null becomes an array.
+  void push_back(const Json& value) {
+    if (kind_ == Kind::kScalar) kind_ = Kind::kArray;
+    values_.push_back(value);
+  }
 
-  // The member of an object; null if it is new.
+  // The member of an object; null if it is new. Null becomes an object.
   Json& operator[](const std::string& name);
   // Adds the members of `object`.
   void update(const Json& object);
