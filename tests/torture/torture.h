@@ -108,24 +108,30 @@ inline gleaner_stats Statistics() {
 // Calls of the library fail: a mode may be off, a collection be given up.
 inline bool CallsFail() { return Asked("GLEANER_FAILURES") != 0; }
 
+// The collector chooses the modes.
+inline bool IsAutomatic() { return getenv("GLEANER_AUTO_AFTER") != nullptr; }
+
 // There have been collections in all modes that the environment asks for.
 inline bool HaveModesShown() {
   const gleaner_stats stats = Statistics();
   return GC_get_gc_no() != 0 &&
-         (getenv("GLEANER_AUTO_AFTER") == nullptr ||
-          stats.concurrent_collections + stats.minor_collections != 0) &&
+         (!IsAutomatic() || stats.concurrent_collections + stats.minor_collections != 0) &&
          (Asked("GLEANER_CONCURRENT") == 0 || stats.concurrent_collections != 0) &&
          (Asked("GLEANER_GENERATIONAL") != 2 || stats.minor_collections != 0) &&
          (Asked("GLEANER_CONCURRENT_SWEEP") == 0 || stats.concurrent_sweeps != 0);
 }
 
 // How long the test goes on: for the time asked for, and on a loaded machine until it has come to
-// what it is to test.
+// what it is to test. What the collector chooses hangs on times that it has measured: if it has
+// chosen no collection but stop-parallel ones by then, the program asks for the others.
 class Period {
  public:
   bool IsOver() const {
     const double ran = Now() - begin_;
-    return ran >= g_seconds && (ran >= g_seconds + 30 || CallsFail() || HaveModesShown());
+    if (ran < g_seconds) return false;
+    if (CallsFail() || HaveModesShown()) return true;
+    if (IsAutomatic()) GC_enable_incremental();
+    return ran >= g_seconds + 120;
   }
 
  private:
@@ -141,9 +147,9 @@ inline void CheckModes() {
   printf("mode: tracking %s, %lu concurrent collections, %lu minor, %lu sweeps\n", modes.tracking,
          stats.concurrent_collections, stats.minor_collections, stats.concurrent_sweeps);
   if (CallsFail()) return;
-  const bool automatic = getenv("GLEANER_AUTO_AFTER") != nullptr;
-  if ((automatic || Asked("GLEANER_CONCURRENT") != 0) != (modes.concurrent != 0) ||
-      (automatic || Asked("GLEANER_GENERATIONAL") != 0) != (modes.generational != 0)) {
+  const bool chooses_minors = IsAutomatic() && GC_is_incremental_mode() == 0;
+  if ((IsAutomatic() || Asked("GLEANER_CONCURRENT") != 0) != (modes.concurrent != 0) ||
+      (chooses_minors || Asked("GLEANER_GENERATIONAL") != 0) != (modes.generational != 0)) {
     Fail("concurrent %d, generational %d (%s)", modes.concurrent, modes.generational, modes.reason);
   }
   const char* tracking = getenv("GLEANER_WRITE_TRACKING");
