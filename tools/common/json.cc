@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace gleaner::tools {
 namespace {
@@ -48,6 +49,11 @@ Json::Json(Json&& other) noexcept = default;
 Json& Json::operator=(const Json& other) = default;
 Json& Json::operator=(Json&& other) noexcept = default;
 Json::~Json() = default;
+
+void Json::push_back(Json value) {
+  if (kind_ == Kind::kScalar) kind_ = Kind::kArray;
+  values_.push_back(std::move(value));
+}
 
 Json& Json::operator[](const std::string& name) {
   if (kind_ == Kind::kScalar) kind_ = Kind::kObject;

@@ -41,10 +41,7 @@ class Json {
   bool empty() const { return values_.empty(); }
   Json& back() { return values_.back(); }
   // Null becomes an array.
-  void push_back(const Json& value) {
-    if (kind_ == Kind::kScalar) kind_ = Kind::kArray;
-    values_.push_back(value);
-  }
+  void push_back(Json value);
 
   // The member of an object; null if it is new. Null becomes an object.
   Json& operator[](const std::string& name);
