@@ -12,7 +12,7 @@ from experiments.running import ENDING
 
 MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
            "bench-malloc": "malloc", "bench-retention": "retention", "tradeoff": "tradeoff",
-           "numa-effect": "numa_effect", "predictor": "predictor"}
+           "numa-effect": "numa_effect", "regret": "regret", "predictor": "predictor"}
 
 
 def end(number, _frame):

@@ -22,7 +22,7 @@ set(quick_but_for "api\\.(foreign_stacks|limits|thread_churn).*")
 set(whole_alone
   "api\\..*\\.on_libgc"
   "api\\.(foreign_stacks|free_unregistered|limits)\\.(auto|concurrent|generational)"
-  "bench\\.(compare|experiment|latency|retention|tradeoff)"
+  "bench\\.(compare|experiment|latency|regret|retention|tradeoff)"
   "compat\\.(.*\\.modes|crystal)"
   "headers\\.clang\\.c(89|99|17|2x|\\+\\+98|\\+\\+11|\\+\\+14|\\+\\+20|\\+\\+2b)"
   "headers\\.gcc\\.c(99|11|17|\\+\\+11|\\+\\+14|\\+\\+17|\\+\\+2b)"

@@ -8,8 +8,10 @@ tables     Markdown, CSV, JSON
 pictures   matplotlib
 sweep      programs by policies, threads, markers and so on; figures lists those of the documents
 main       the command line of figures, which these measure, too:
-latency, retention, tradeoff
-           stalls by mode, what collections find after its last use, time against memory
+latency, retention, tradeoff, regret
+           stalls by mode, what collections find after its last use, time against memory, the default
+           mode against the fixed ones
+clients    clients of libgc as workloads, for the last two
 compare    rows of two sides: both libraries, or two commits
 malloc     programs with allocators preloaded
 predictor  `gleaner predict` against measurements and the thesis

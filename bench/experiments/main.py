@@ -19,6 +19,7 @@ OTHERS = {
     "bench-malloc": "malloc against the allocators people use",
     "bench-retention": "objects that collections find after their last use",
     "tradeoff": "time against peak memory, by the free space divisor",
+    "regret": "mode auto against the fixed modes and libgc",
     "predictor": "gleaner predict against measurements and the thesis",
     "numa-effect": "on paper: what the place of memory changes on machines of several nodes",
 }

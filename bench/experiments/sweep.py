@@ -255,7 +255,8 @@ class Measured:
                                  {label: side for label, (_, side) in its.items()},
                                  self.options.runs,
                                  lambda side: (workload.measure or run_once)(
-                                     side, self.options, self.figure.timeout_s), accept)
+                                     side, self.options, self.figure.timeout_s), accept,
+                                 rotate=True)
         for label, (cell, _) in its.items():
             cell.series = series[label]
             if cell.series.failure and cell.point.get("library", OURS) in self.figure.libraries:

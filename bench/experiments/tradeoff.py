@@ -13,22 +13,13 @@ The programs are those of `bench`, and clients of tests/compat/clients.py that a
 """
 
 import argparse
-import glob
-import os
-import re
-import shutil
-import sys
 import tempfile
 
-from . import machine, tables
+from . import clients, tables
 from .figures import MEMORY
 from .main import complete, list_points, make_parser, measure_all
-from .running import OURS, THEIRS, Run, RunFailed
+from .running import OURS, THEIRS
 from .sweep import Figure, Metric, Workload
-
-COMPAT = os.path.join(machine.SOURCE, "tests", "compat")
-sys.path.append(COMPAT)
-import run as compat  # noqa: E402
 
 BENCHMARKS = {"binary trees": "binary_trees", "GCBench": "gcbench",
               "atomic strings of 8-2000 bytes": "strings", "hash table, 400 MB": "hash_table"}
@@ -39,54 +30,11 @@ TIMES = {"processor": Metric("processor_s", "processor time, s"),
          "wall": Metric("wall_s", "time of the clock, s")}
 
 
-class Client:
-    """A workload of a program that is installed."""
-
-    LIBRARIES = {THEIRS: compat.LIBGC, OURS: compat.GLEANER}
-
-    def __init__(self, client, options, scratch):
-        self.client = client
-        os.mkdir(scratch)
-        self.machine = compat.Machine(
-            argparse.Namespace(measure=options.measure, ours=options.ours, theirs=options.theirs,
-                               set=[], timeout=300), scratch)
-        self.expected = None
-
-    def workload(self):
-        return Workload(self.client.name, [self.client.name], [self.client.name], has_seed=False,
-                        measure=self.measure)
-
-    def _prepare(self):
-        """Makes the client's input, and sees that it loads the libraries that are meant."""
-        self.machine.prepare(self.client)
-        expected = self.machine.observed_run(self.client, compat.LIBGC)
-        compat.compare(expected, self.machine.observed_run(self.client, compat.GLEANER),
-                       "on Gleaner")
-        self.expected = expected
-
-    def measure(self, side, _options, _timeout_s):
-        """One run. Raises RunFailed, also if it prints or writes anything else than before."""
-        try:
-            if self.expected is None:
-                self._prepare()
-            run = self.machine.run(self.client, self.LIBRARIES[side.library], side.environment)
-            compat.compare(self.expected, run, f"on {side.label}")
-        except compat.RunFailed as failure:
-            raise RunFailed(str(failure)) from failure
-        return Run({}, run.rss_mb, run.seconds, run.processor)
-
-
 def workloads(options, scratch):
     """The benchmarks, and those of the clients that are installed."""
-    found = [Workload(name, [program], [program], threads=options.threads,
-                      wake=program != "strings") for name, program in BENCHMARKS.items()]
-    for number, client in enumerate(options.clients):
-        missing = client.missing()
-        if not missing:
-            found.append(Client(client, options, os.path.join(scratch, str(number))).workload())
-        elif re.search(options.only, client.name):
-            print(f"left out: {client.name}: not installed: {', '.join(missing)}", file=sys.stderr)
-    return found
+    return [Workload(name, [program], [program], threads=options.threads,
+                     wake=program != "strings") for name, program in BENCHMARKS.items()
+            ] + clients.installed(options.clients, options, scratch)
 
 
 def least_time(points, memory):
@@ -143,25 +91,14 @@ def divisors(text):
     return numbers
 
 
-def client_called(name):
-    """For argparse: the client."""
-    for client in compat.CLIENTS:
-        if client.name == name:
-            return client
-    raise argparse.ArgumentTypeError(
-        f"there is no client {name!r}, but {', '.join(client.name for client in compat.CLIENTS)}")
-
-
 def parse_arguments(arguments):
     parser = make_parser("tradeoff", __doc__)
-    parser.add_argument("--measure", metavar="FILE",
-                        help="the program built from tests/compat/measure.c "
-                        "(BIN/gleaner_compat_measure)")
+    clients.add_measure(parser)
     parser.add_argument("--divisors", metavar="N,...", type=divisors,
                         help=f"values of GC_FREE_SPACE_DIVISOR ({','.join(map(str, DIVISORS))}; "
                         f"with --quick or --smoke {','.join(map(str, QUICK_DIVISORS))})")
     parser.add_argument("--client", metavar="NAME", dest="clients", action="append",
-                        type=client_called,
+                        type=clients.client_called,
                         help=f"a client of tests/compat/clients.py, instead of {CLIENT}; may be "
                         "repeated")
     parser.add_argument("--threads", type=int, choices=(1, 2), default=1,
@@ -170,26 +107,20 @@ def parse_arguments(arguments):
     complete(parser, options, runs=5)
     options.divisors = options.divisors or (
         QUICK_DIVISORS if options.quick or options.smoke else DIVISORS)
-    by_name = {client.name: client for client in options.clients or [client_called(CLIENT)]}
+    by_name = {client.name: client for client in options.clients or [clients.client_called(CLIENT)]}
     options.clients = list(by_name.values())
-    options.measure = options.measure or os.path.join(options.bin, "gleaner_compat_measure")
-    if not os.path.exists(options.measure):
-        parser.error(f"--measure: there is no {options.measure}")
+    clients.check_measure(parser, options)
     return options
 
 
 def main(arguments):
     options = parse_arguments(arguments)
-    read = [options.measure] + [shutil.which(name) or name for client in options.clients
-                                for name in client.needs]
-    read += [path for path in sorted(glob.glob(os.path.join(COMPAT, "**", "*"), recursive=True))
-             if "__pycache__" not in path]
     points = [{"divisor": options.divisors, "library": [THEIRS, OURS]}]
     with tempfile.TemporaryDirectory(prefix="gleaner-tradeoff-") as scratch:
         figure = Figure("tradeoff", "Time against memory; beside each point its free space divisor",
                         workloads(options, scratch), [*TIMES.values(), MEMORY], "divisor", points,
                         points, against=MEMORY, drawn=list(TIMES.values()), timeout_s=300,
-                        files=tuple(read), judge=judge)
+                        files=clients.files_of(options.clients, options), judge=judge)
         if options.list:
             list_points([figure], options)
             return 0
