@@ -1,6 +1,7 @@
 #include "alloc/address_space.h"
 
 #include "alloc/metadata/meta.h"
+#include "platform/costs/machine_costs.h"
 #include "platform/nodes/topology.h"
 #include "platform/os/clock.h"
 
@@ -18,14 +19,11 @@ constexpr size_t kHugeMarksFromBytes = 64 * kMiB;
 
 constinit platform::Lock g_commit_lock(platform::LockRank::kCommit);
 
-constexpr size_t kHugePageBytes = 2 * kMiB;
-// 512 small pages cost about as much (measured: 130-180 us; a huge page 60-100 us).
-constexpr uint64_t kSlowHugePageNs = 300'000;
+using platform::kHugePageBytes;
 
-// Finds out whether the system provides huge pages quickly, by touching one. It does not where it
-// must compact memory first, nor in a virtual machine whose host took the memory back and returns
-// it in small pages (measured: 1-3 ms for each, three times the cost of 512 small pages). After a
-// slow huge page the next few chunks get none, twice as many each time. Guarded by g_commit_lock.
+// Finds out whether the system provides huge pages quickly, by touching one. After a slow huge page
+// (MachineCosts::AreHugePagesSlow) the next few chunks get none, twice as many each time. Guarded
+// by g_commit_lock.
 class HugePageProbe {
  public:
   // Requests huge pages for [p, p + bytes), which is about to be used for the first time, if they
@@ -38,7 +36,8 @@ class HugePageProbe {
     const uint64_t begin = platform::NowNs();
     platform::AdviseHugePages(p, kHugePageBytes);
     *static_cast<volatile char*>(p) = 0;
-    if (platform::NowNs() - begin > kSlowHugePageNs) {
+    platform::g_machine_costs.SetFirstHugeTouch(platform::NowNs() - begin);
+    if (platform::g_machine_costs.AreHugePagesSlow()) {
       chunks_to_skip_ = next_skip_;
       if (next_skip_ < kMaxSkip) next_skip_ *= 2;
     } else {

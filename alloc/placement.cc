@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "platform/costs/machine_costs.h"
 #include "platform/nodes/topology.h"
 #include "platform/os/memory.h"
 
@@ -12,7 +13,7 @@ using platform::NodeSet;
 
 namespace {
 
-constexpr size_t kHugePageBytes = 2 * kMiB;
+using platform::kHugePageBytes;
 
 // Where the pages of a range are to be.
 class Target {

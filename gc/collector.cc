@@ -387,7 +387,8 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   clock->Enter(PausePart::kDirty);
-  report->minor = report->minor && writes_.RecallWorldStopped();
+  report->minor = report->minor && writes_.RecallWorldStopped(
+                                       static_cast<double>(forecast_.MarkNs(alloc::kPageBytes, 1)));
   report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->discards_cycle);
   if (!report->concurrent) marker_.Begin(tunables.mark, report->minor);
   if (report->minor) {

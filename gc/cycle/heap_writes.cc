@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "gc/mark/kinds.h"
+#include "platform/costs/machine_costs.h"
 
 namespace gleaner::gc {
 
@@ -15,18 +16,21 @@ using platform::memory_order_release;
 
 namespace {
 
-// A gap of fewer pages that need not be armed is armed with its neighbours: each arming call
-// interrupts all processors that run the program.
-constexpr PageNumber kMinGapPages = 16;
-
-// Arms pages that are added in the order of their numbers, in long ranges.
+// Arms pages that are added in the order of their numbers, in long ranges: each call of the system
+// takes as long as some pages' faults. So a gap of pages that need not be armed is armed with its
+// neighbours, unless first writes to all of it would take longer than a call.
 class Arming {
  public:
-  explicit Arming(platform::WriteTracking* tracker, PageNumber begin)
-      : tracker_(*tracker), begin_(begin), end_(begin) {}
+  Arming(platform::WriteTracking* tracker, PageNumber begin, double page_fault_ns)
+      : tracker_(*tracker),
+        max_gap_(page_fault_ns * kMaxGap > platform::g_machine_costs.arm_ns()
+                     ? static_cast<PageNumber>(platform::g_machine_costs.arm_ns() / page_fault_ns)
+                     : kMaxGap),
+        begin_(begin),
+        end_(begin) {}
   // False, as for Finish, if the system refuses.
   [[nodiscard]] bool Add(PageNumber page) {
-    if (page - end_ >= kMinGapPages) {
+    if (page - end_ > max_gap_) {
       if (!Finish()) return false;
       begin_ = page;
     }
@@ -34,14 +38,40 @@ class Arming {
     return true;
   }
   [[nodiscard]] bool Finish() {
-    return begin_ == end_ ||
-           tracker_.Arm(g_space.AddressOfPage(begin_), g_space.AddressOfPage(end_));
+    const PageNumber begin = begin_;
+    begin_ = end_;
+    return begin == end_ || tracker_.Arm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end_));
+  }
+
+ private:
+  static constexpr PageNumber kMaxGap = 16;
+
+  platform::WriteTracking& tracker_;
+  PageNumber max_gap_;
+  PageNumber begin_;
+  PageNumber end_;  // of the last page added
+};
+
+// Disarms pages that are added in the order of their numbers, in ranges.
+class Disarming {
+ public:
+  explicit Disarming(platform::WriteTracking* tracker) : tracker_(*tracker) {}
+  void Add(PageNumber page) {
+    if (page != end_) {
+      Finish();
+      begin_ = page;
+    }
+    end_ = page + 1;
+  }
+  void Finish() {
+    if (begin_ != end_) tracker_.Disarm(g_space.AddressOfPage(begin_), g_space.AddressOfPage(end_));
+    begin_ = end_;
   }
 
  private:
   platform::WriteTracking& tracker_;
-  PageNumber begin_;
-  PageNumber end_;  // of the last page added
+  PageNumber begin_ = 0;
+  PageNumber end_ = 0;
 };
 
 // Whether the page has objects, and is no current page of a thread.
@@ -107,7 +137,7 @@ void HeapWrites::ResetAfterFork() {
 double HeapWrites::FaultNs(uint64_t bytes) const {
   if (!IsTracking()) return 0;
   return static_cast<double>(bytes) / static_cast<double>(tracker_.traits().opened_bytes) *
-         first_write_ns_;
+         platform::g_machine_costs.first_write_ns();
 }
 
 bool HeapWrites::Cover(PageNumber end) {
@@ -117,7 +147,7 @@ bool HeapWrites::Cover(PageNumber end) {
 
 bool HeapWrites::Arm(PageNumber begin, PageNumber end) {
   if (!Cover(end)) return false;
-  Arming arming(&tracker_, begin);
+  Arming arming(&tracker_, begin, FaultNs(alloc::kPageBytes));
   const bool arms_all = !tracker_.traits().unarmed_is_dirty;
   bool armed = true;
   for (PageNumber page = begin; page < end && armed; ++page) {
@@ -167,6 +197,15 @@ bool HeapWrites::DisarmSome() {
   return begin != 0;
 }
 
+void HeapWrites::ForgetWorldStopped() {
+  Forget();
+  for (size_t page = 0; page < memory_.committed(); ++page) {
+    if (memory_[page].is_armed && to_disarm_ <= page)
+      to_disarm_ = static_cast<PageNumber>(page + 1);
+    memory_[page].memory = kNothingOld;
+  }
+}
+
 void HeapWrites::RememberWorldStopped(bool swept) {
   const PageNumber end = EndCommitted(Space::kScanned);
   const auto memory_of = [swept](PageNumber page) {
@@ -189,13 +228,26 @@ void HeapWrites::RememberWorldStopped(bool swept) {
     Refuse({"no memory for tables", ENOMEM});
     return LoseTracker();
   }
-  Arming arming(&tracker_, 0);
+  Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
+  Disarming disarming(&tracker_);
   bool armed = true;
   for (PageNumber page = 0; page < end && armed; ++page) {
-    const bool is_armed = memory_[page] == kTracked;
-    memory_[page] = memory_of(page);
-    if (memory_[page] == kTracked && !is_armed) armed = arming.Add(page);
+    PageMemory& memory = memory_[page];
+    const bool was_tracked = memory.memory == kTracked;
+    memory.memory = memory_of(page);
+    if (memory.memory == kTracked && memory.rests != 0) {
+      --memory.rests;
+      memory.memory = kCountsAsWritten;
+    }
+    if (memory.memory == kTracked) {
+      if (!was_tracked) armed = arming.Add(page);
+      memory.is_armed = true;
+    } else if (memory.is_armed || page < to_disarm_) {
+      disarming.Add(page);
+      memory.is_armed = false;
+    }
   }
+  disarming.Finish();
   if (!armed || !arming.Finish() || !tracker_.FinishRound()) {
     Refuse(tracker_.refusal());
     return LoseTracker();
@@ -204,18 +256,41 @@ void HeapWrites::RememberWorldStopped(bool swept) {
   remembers_ = true;
 }
 
-bool HeapWrites::RecallWorldStopped() {
+void HeapWrites::SetPendingAndRest(void* writes, Addr from, Addr to) {
+  auto* self = static_cast<HeapWrites*>(writes);
+  SetPending(&self->rescan_set_, from, to);
+  while (from < to) {
+    const PageNumber page = g_space.PageOf(from);
+    const Addr page_end = g_space.AddressOfPage(page + 1);
+    const Addr end = page_end < to ? page_end : to;
+    const double rests =
+        self->memory_[page].rests + self->rests_per_byte_ * static_cast<double>(end - from);
+    self->memory_[page].rests = rests < UINT8_MAX ? static_cast<uint8_t>(rests) : UINT8_MAX;
+    from = end;
+  }
+}
+
+bool HeapWrites::RecallWorldStopped(double scan_ns) {
   const PageNumber end = EndCommitted(Space::kScanned);
   Forget();
   if (!rescan_set_.Cover(end)) return false;
   BeginPeriod();
+  // Pages cannot rest where one fault opens more than a page, or where bits are cleared that all
+  // pages have.
+  const platform::TrackingTraits& traits = tracker_.traits();
+  const bool can_rest =
+      traits.opened_bytes <= alloc::kPageBytes && !traits.fetch_needs_stopped_world;
+  rests_per_byte_ = can_rest && scan_ns > 0 ? FaultNs(1) / scan_ns : 0;
   for (PageNumber page = 0; page < end;) {
-    const auto memory = page < memory_.committed() ? Memory{memory_[page]} : kNothingOld;
+    const auto memory = page < memory_.committed() ? memory_[page].memory : kNothingOld;
     PageNumber next = page + 1;
     if (memory == kTracked) {
       // Adjacent pages in one call: a look at memory_ costs less than a call.
-      while (next < end && next < memory_.committed() && memory_[next] == kTracked) ++next;
-      Fetch(page, next);
+      while (next < end && next < memory_.committed() && memory_[next].memory == kTracked) {
+        ++next;
+      }
+      written_bytes_.Add(tracker_.FetchAndRearm(
+          g_space.AddressOfPage(page), g_space.AddressOfPage(next), SetPendingAndRest, this));
     } else {
       // An old object may have grown in place, into a page that had no objects.
       const PageState state = g_space.info[page].state;

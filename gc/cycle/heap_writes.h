@@ -67,10 +67,6 @@ class HeapWrites {
   void ResetAfterFork();
 
   // --- What it costs. ---
-  // What a first write to armed memory takes the program: WriteTracking::Works has measured it. 0
-  // before.
-  void SetFirstWriteNs(uint32_t ns) { first_write_ns_ = ns; }
-  uint32_t first_write_ns() const { return first_write_ns_; }
   // What first writes that make `bytes` dirty take the program.
   double FaultNs(uint64_t bytes) const;
   // Bytes that the program has written to for the first time in the last collection's period, as
@@ -124,17 +120,15 @@ class HeapWrites {
   // Called after an event other than a tracked write that may let an old object refer to a young
   // one.
   void Forget() { remembers_ = false; }
-  // A full collection begins: no page counts as armed any more.
-  void ForgetWorldStopped() {
-    Forget();
-    if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
-  }
+  // A full collection begins: no page counts as armed any more. Pages that are armed are disarmed
+  // after it, unless writes are remembered again.
+  void ForgetWorldStopped();
   // Tracks writes to old objects from now on. Remembers() afterwards, unless the system refuses.
   // `swept`: the sweep is over.
   void RememberWorldStopped(bool swept);
   // What has been written since then becomes pending. False if this collection has to be a full
-  // one. pre: Remembers().
-  bool RecallWorldStopped();
+  // one. `scan_ns`: what scanning a page takes. pre: Remembers().
+  bool RecallWorldStopped(double scan_ns);
 
  private:
   // A last fetch from fewer pages (0.2 ms) wakes no helpers.
@@ -146,10 +140,25 @@ class HeapWrites {
     kTracked,          // the page is armed
     kCountsAsWritten,  // the page may have old objects and is not armed
   };
+  // A page that the program writes between all collections costs it a fault each time, where it
+  // would be cheaper to scan the page. Whether it does so is known only while the page is armed.
+  // So a page whose faults have taken as long as scanning it r times is not armed, and counts as
+  // written, for the next r collections. If it is written meanwhile, the faults are saved; if not,
+  // scanning it has cost as much as the faults did. So this costs at most twice what knowing would.
+  //
+  // A page stays armed when its objects die, and is a fault's cost for nothing when it is allocated
+  // in again. So a page that is armed and need not be is disarmed.
+  struct PageMemory {
+    Memory memory;
+    bool is_armed;  // by RememberWorldStopped, and not disarmed since by it
+    uint8_t rests;  // collections for which the page is not armed
+  };
   bool Open(platform::TrackingKind kind);
   // Commits tables for pages up to `end`.
   bool Cover(alloc::PageNumber end);
   static void FetchPieces(void* writes, int worker);
+  // A VisitDirty of this object: the range becomes pending, and its pages rest.
+  static void SetPendingAndRest(void* writes, Addr from, Addr to);
 
   WorkerPool* pool_ = nullptr;
   platform::WriteTracking tracker_;
@@ -159,11 +168,11 @@ class HeapWrites {
   bool lost_ = false;                            // the system has refused to go on with tracker_
   platform::Atomic<bool> serves_cycles_{false};  // written under the lock
   bool remembers_ = false;
-  uint32_t first_write_ns_ = 0;
   platform::Refusal refusal_;  // the last refusal
   RescanSet rescan_set_;
-  // A Memory for each page; pages beyond the committed part are kNothingOld.
-  alloc::ReservedArray<uint8_t> memory_;
+  // For each page; pages beyond the committed part are {kNothingOld, false, 0}.
+  alloc::ReservedArray<PageMemory> memory_;
+  double rests_per_byte_ = 0;                   // that is written
   alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
   platform::Count<uint64_t> written_bytes_{0};  // fetched in this period
   // Of the last fetch: its end, and the pieces that FetchPieces claims.

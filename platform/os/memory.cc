@@ -458,18 +458,6 @@ int MakeResident(void* p, size_t bytes) {
   return 0;
 }
 
-double MeasureFirstTouch() {
-  constexpr size_t kPages = 16;
-  const size_t bytes = kPages * OsPageBytes();
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return 0;
-  const uint64_t begin = ThreadNs();
-  for (size_t i = 0; i < bytes; i += OsPageBytes()) static_cast<volatile char*>(p)[i] = 1;
-  const uint64_t ns = ThreadNs() - begin;
-  munmap(p, bytes);
-  return static_cast<double>(ns) / static_cast<double>(bytes);
-}
-
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
 size_t AddressSpaceLimit() { return HasFilter() ? g_known_limit.Get() : ReadLimit(); }

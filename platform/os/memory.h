@@ -116,11 +116,6 @@ struct WritePins {
 // functions look for.
 void SetWritePins(const WritePins* pins);
 
-// The processor time that the calling thread takes to touch fresh memory, in ns for each byte:
-// measured on some pages of its own, which is about as long as reading a small file. 0 if the
-// system refuses them.
-double MeasureFirstTouch();
-
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
 

@@ -92,34 +92,48 @@ Refusal TryWrites(WriteTracking& tracking, Addr base) {
   return {nullptr, 0};
 }
 
-// What the first write to clean memory takes: the median, since the thread may lose its processor
-// in a write. One write to each region of 64 KiB a round, so that each one opens memory under
-// mprotect, too. The clock's own time, some 30 ns, is part of it.
-uint32_t FirstWriteNs(WriteTracking& tracking, Addr base) {
-  if (!tracking.traits().sees_plain_stores) return 0;
+// A few measurements, sorted.
+class Sample {
+ public:
+  void Add(uint64_t ns) {
+    size_t at = count_++;
+    for (; at > 0 && ns_[at - 1] > ns; --at) ns_[at] = ns_[at - 1];
+    ns_[at] = ns;
+  }
+  bool IsFull() const { return count_ == std::size(ns_); }
+  uint32_t Median() const { return count_ == 0 ? 0 : static_cast<uint32_t>(ns_[count_ / 2]); }
+
+ private:
+  uint64_t ns_[32];
+  size_t count_ = 0;
+};
+
+// Medians, since the thread may lose its processor in a step. One write to each region of 64 KiB a
+// round, so that each one opens memory under mprotect, too. The clock's own time, some 30 ns, is
+// part of each.
+TrackingCosts Measure(WriteTracking& tracking, Addr base) {
+  if (!tracking.traits().sees_plain_stores) return {};
   constexpr uint64_t kMaxNs = 300'000;
   constexpr size_t kRegions = kProbeBytes / kRegionBytes;
-  uint64_t took[8 * kRegions];
-  size_t count = 0;
+  Sample writes;
+  Sample arms;
   const auto place = [base](size_t region) {
     return PointerAt<volatile char>(base + region * kRegionBytes + kTrackedPageBytes);
   };
   for (size_t region = 0; region < kRegions; ++region) *place(region) = 1;  // the pages exist
   const uint64_t begin = NowNs();
-  while (count < std::size(took)) {
+  uint64_t now = begin;
+  while (!writes.IsFull() && now - begin <= kMaxNs) {
     if (!tracking.Arm(base, base + kProbeBytes) || !tracking.FinishRound()) break;
-    for (size_t region = 0; region < kRegions; ++region) {
+    arms.Add(NowNs() - now);
+    for (size_t region = 0; region < kRegions && now - begin <= kMaxNs; ++region) {
       const uint64_t before = NowNs();
       *place(region) = 2;
-      const uint64_t after = NowNs();
-      // Sorted as it grows.
-      size_t at = count++;
-      for (; at > 0 && took[at - 1] > after - before; --at) took[at] = took[at - 1];
-      took[at] = after - before;
-      if (after - begin > kMaxNs) return static_cast<uint32_t>(took[count / 2]);
+      now = NowNs();
+      writes.Add(now - before);
     }
   }
-  return count == 0 ? 0 : static_cast<uint32_t>(took[count / 2]);
+  return {writes.Median(), arms.Median()};
 }
 
 }  // namespace
@@ -128,8 +142,8 @@ constinit const Refusal kFilterRefusal = {"a filter of system calls is in force"
 
 const TrackingTraits& TraitsOf(TrackingKind kind) { return kTraits[static_cast<size_t>(kind)]; }
 
-bool WriteTracking::Works(TrackingKind kind, Refusal* why, uint32_t* first_write_ns) {
-  if (first_write_ns != nullptr) *first_write_ns = 0;
+bool WriteTracking::Works(TrackingKind kind, Refusal* why, TrackingCosts* costs) {
+  if (costs != nullptr) *costs = {};
   if (kind == TrackingKind::kNone) return true;
   Refusal found = {"no memory to try it on", ENOMEM};
   void* memory = Reserve(kProbeBytes, kRegionBytes);
@@ -144,9 +158,7 @@ bool WriteTracking::Works(TrackingKind kind, Refusal* why, uint32_t* first_write
         found = tracking.refusal();
       } else if (tracking.CoverUpTo(config.base + kProbeBytes)) {
         found = TryWrites(tracking, config.base);
-        if (found.what == nullptr && first_write_ns != nullptr) {
-          *first_write_ns = FirstWriteNs(tracking, config.base);
-        }
+        if (found.what == nullptr && costs != nullptr) *costs = Measure(tracking, config.base);
       }
     }
     tracking.Close();

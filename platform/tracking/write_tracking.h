@@ -90,6 +90,12 @@ struct TrackingCounts {
   uint64_t registrations = 0;  // kUserfaultfd: descriptors opened; more than one: some were lost
 };
 
+// What a mechanism costs, in nanoseconds; a property of the machine.
+struct TrackingCosts {
+  uint32_t first_write_ns = 0;  // the program's first write to clean memory; 0 where it is no fault
+  uint32_t arm_ns = 0;          // a call of Arm for a few pages
+};
+
 class WriteTracking {
  public:
   constexpr WriteTracking() = default;
@@ -98,11 +104,11 @@ class WriteTracking {
 
   // Whether the mechanism works on this system; tries it on a few pages. If not, `why` (unless
   // null) gets the reason. Takes some 100 us. For kProtection no other tracker may be open, since
-  // there is one signal handler. `first_write_ns` (unless null) gets what the program's first write
-  // to clean memory takes: the median of a few writes to small pages, which take 0.4 ms more at
-  // most, unless a single one takes longer. It is a property of the machine: 0.7 us in one virtual
-  // machine, 40 in another. 0 if the mechanism does not work, or where there is no fault.
-  static bool Works(TrackingKind kind, Refusal* why = nullptr, uint32_t* first_write_ns = nullptr);
+  // there is one signal handler. `costs` (unless null) gets what it costs: the medians of a few
+  // calls of Arm and writes to small pages, which take 0.4 ms more at most, unless a single one
+  // takes longer. A first write takes 0.7 us in one virtual machine, 40 in another. All 0 if the
+  // mechanism does not work, or where a first write is no fault.
+  static bool Works(TrackingKind kind, Refusal* why = nullptr, TrackingCosts* costs = nullptr);
   // The first of kBestFirst that works, or kNone.
   static TrackingKind BestKind();
 

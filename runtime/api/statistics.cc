@@ -2,6 +2,7 @@
 #include "runtime/collect/statistics.h"
 
 #include "alloc/page_space.h"
+#include "platform/costs/machine_costs.h"
 #include "runtime/api/api.h"
 
 using runtime::HeapFigures;
@@ -133,7 +134,7 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     const HeapFigures figures = runtime::ReadHeapFigures();
     all.pages_taken = figures.pages_taken;
     all.remote_pages = figures.remote_pages;
-    all.first_write_ns = g_collector.writes().first_write_ns();
+    all.first_write_ns = platform::g_machine_costs.first_write_ns();
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

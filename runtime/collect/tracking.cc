@@ -6,6 +6,7 @@
 
 #include "gc/collector.h"
 #include "observe/trace.h"
+#include "platform/costs/machine_costs.h"
 #include "platform/loader/loaded_objects.h"
 #include "platform/mprotect/system_calls.h"
 #include "platform/os/clock.h"
@@ -123,9 +124,9 @@ bool MustReplaceCollectorsChoice() {
 }
 
 // The mechanism in use, or else the first candidate that works. `reasons`: why those before it do
-// not; unchanged if no candidate was tried. `first_write_ns` (unless null) as for Works. pre: the
+// not; unchanged if no candidate was tried. `costs` (unless null) as for Works. pre: the
 // collector lock is held.
-TrackingKind Choose(bool automatic, Reasons* reasons, uint32_t* first_write_ns = nullptr) {
+TrackingKind Choose(bool automatic, Reasons* reasons, platform::TrackingCosts* costs = nullptr) {
   const gc::HeapWrites& writes = g_collector.writes();
   if (writes.IsTracking() && !MustReplaceCollectorsChoice()) return writes.tracker().kind();
   if (writes.HasLostTracker()) return TrackingKind::kNone;
@@ -142,7 +143,7 @@ TrackingKind Choose(bool automatic, Reasons* reasons, uint32_t* first_write_ns =
         !platform::LoaderCanBeAsked()) {
       why = {"a thread that is gone may have the loader's lock", 0};
     }
-    if (why.what == nullptr && platform::WriteTracking::Works(kind, &why, first_write_ns)) {
+    if (why.what == nullptr && platform::WriteTracking::Works(kind, &why, costs)) {
       return kind;
     }
     reasons->Add(kind, why);
@@ -250,12 +251,13 @@ constinit uint64_t g_next_measurement_ns = 0;
 
 // A measurement takes less than 0.5 ms of the program's time, 1/4000 of what is between two. pre:
 // the collector lock is held.
-void SetFirstWrite(uint32_t ns) {
+void SetCosts(const platform::TrackingCosts& costs) {
   constexpr uint64_t kRestNs = 2'000'000'000;
   g_next_measurement_ns = platform::NowNs() + kRestNs;
-  g_collector.writes().SetFirstWriteNs(ns);
-  if (ns != 0 && (g_options.print_stats != 0 || g_options.print_verbose_stats)) {
-    Log("gleaner: a first write to tracked memory takes %u ns\n", ns);
+  platform::g_machine_costs.SetTracking(costs.first_write_ns, costs.arm_ns);
+  if (costs.first_write_ns != 0 && (g_options.print_stats != 0 || g_options.print_verbose_stats)) {
+    Log("gleaner: a first write to tracked memory takes %u ns\n",
+        platform::g_machine_costs.first_write_ns());
   }
 }
 
@@ -268,13 +270,13 @@ void TurnOnWanted() {
     TrackingKind kind;
     bool loader_can_be_asked;
     bool automatic;
-    uint32_t first_write_ns;
+    platform::TrackingCosts costs = {platform::g_machine_costs.first_write_ns(),
+                                     platform::g_machine_costs.arm_ns()};
     {
       platform::LockGuard guard(g_collector.lock());
       if (g_source == Source::kNobody) return;  // another thread was faster: TryAgainLater
       automatic = g_source == Source::kCollector;
-      first_write_ns = g_collector.writes().first_write_ns();
-      kind = Choose(automatic, &g_reasons, &first_write_ns);
+      kind = Choose(automatic, &g_reasons, &costs);
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
     // Done before any page is protected, and without the collector lock: the loader's lock ranks
@@ -288,7 +290,7 @@ void TurnOnWanted() {
     if (g_source == Source::kNobody) return;  // TryAgainLater
     const Modes failed = Open(kind);
     const gc::HeapWrites& writes = g_collector.writes();
-    SetFirstWrite(first_write_ns);
+    SetCosts(costs);
     if ((failed.concurrent || failed.generational) && kind != TrackingKind::kNone &&
         !writes.IsTracking() && !writes.HasLostTracker()) {
       // The mechanism works on a few pages but is refused for the whole heap: try the next one.
@@ -392,11 +394,8 @@ void MeasureAgain() {
   const platform::UncancellableSection section;
   platform::LockGuard guard(g_collector.lock());
   if (!ShouldMeasureAgain() || platform::HasAnyFilter()) return;
-  uint32_t first_write_ns;
-  if (!platform::WriteTracking::Works(TrackingKind::kUserfaultfd, nullptr, &first_write_ns)) {
-    first_write_ns = g_collector.writes().first_write_ns();
-  }
-  SetFirstWrite(first_write_ns);
+  platform::TrackingCosts costs;
+  if (platform::WriteTracking::Works(TrackingKind::kUserfaultfd, nullptr, &costs)) SetCosts(costs);
 }
 
 bool IsConcurrent() { return g_collector.writes().ServesCycles(); }

@@ -4,6 +4,7 @@
 
 #include "alloc/page_space.h"
 #include "gc/collector.h"
+#include "platform/costs/machine_costs.h"
 #include "platform/os/filters.h"
 #include "platform/os/process.h"
 #include "runtime/collect/listeners.h"
@@ -73,7 +74,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
   tunables->pacer.process_bytes = ProcessBytes();
-  tunables->pacer.touch_ns_per_byte = TouchNsPerByte();
+  tunables->pacer.touch_ns_per_byte = platform::g_machine_costs.first_touch_ns_per_byte();
   tunables->pacer.soft_limit_bytes = MemoryLimitBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;

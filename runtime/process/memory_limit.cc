@@ -9,6 +9,7 @@
 #include "runtime/process/memory_limit.h"
 
 #include "alloc/page_space.h"
+#include "platform/costs/machine_costs.h"
 #include "platform/os/cancellation.h"
 #include "platform/os/clock.h"
 #include "platform/os/control_group.h"
@@ -28,7 +29,6 @@ constexpr size_t kLargeHeap = 8 * kMiB;
 constinit uint64_t g_process_bytes = 0;
 constinit uint64_t g_next_read_ns = 0;
 constinit uint64_t g_next_memory_ns = 0;
-constinit double g_touch_ns_per_byte = 0;
 
 // What the process's control group may have; 0: any. Written under the collector lock.
 constinit platform::Hint<uint64_t> g_group_bytes{0};
@@ -47,7 +47,7 @@ void Read() {
   if (alloc::ResidentBytes() >= kLargeHeap && platform::GetControlGroupMemoryBytes(&bytes)) {
     g_group_bytes.Set(bytes);
   }
-  g_touch_ns_per_byte = platform::MeasureFirstTouch();
+  platform::g_machine_costs.MeasureTouch();
 }
 
 }  // namespace
@@ -71,8 +71,6 @@ bool TryReadProcessBytes(uint64_t* bytes) {
   *bytes = g_process_bytes;
   return done;
 }
-
-double TouchNsPerByte() { return g_touch_ns_per_byte; }
 
 uint64_t MemoryLimitBytes() {
   const uint64_t wanted = g_memory_limit.Get();

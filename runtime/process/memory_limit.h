@@ -7,14 +7,12 @@
 namespace gleaner::runtime {
 
 // The anonymous resident bytes of the process outside the heap, as last read. Reads them again, and
-// the control group's limit, where it may: see memory_limit.cc. Guarded by the collector lock.
+// the control group's limit, and measures what the first access to memory takes, where it may: see
+// memory_limit.cc. Guarded by the collector lock.
 uint64_t ProcessBytes();
 
 // Reads the same now, and nothing else; false if it may not yet. Guarded by the collector lock.
 bool TryReadProcessBytes(uint64_t* bytes);
-
-// The processor time that fresh memory takes for each byte, as measured at the same times.
-double TouchNsPerByte();
 
 // The soft limit in force; 0: none. Any thread.
 uint64_t MemoryLimitBytes();

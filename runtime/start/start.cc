@@ -8,6 +8,7 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "platform/costs/machine_costs.h"
 #include "platform/loader/loaded_objects.h"
 #include "platform/os/filters.h"
 #include "platform/os/memory.h"
@@ -100,6 +101,7 @@ const char* InitOnce() {
     }
   }
   StartTestDevices();
+  platform::g_machine_costs.AssumeFaultNs(g_options.fault_cost);
   enum SpareBytes : int { kAuto, kOn };
   if (g_options.spare_bytes == kOn ||
       (g_options.spare_bytes == kAuto && IsKnownToOverrun(program_invocation_short_name))) {

@@ -22,7 +22,7 @@ import sys
 LAYERS = ["platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools"]
 # The rooms of each layer, in order; "." is the files that are in none. A system/ within a room belongs to the room.
 ROOMS = {
-    "platform": ["common", "faults", "os", "threads", "loader", "unwind", "nodes", "mprotect", "tracking"],
+    "platform": ["common", "faults", "os", "costs", "threads", "loader", "unwind", "nodes", "mprotect", "tracking"],
     "observe": ["."],
     "alloc": ["metadata", "fits", ".", "arenas"],
     "gc": ["mark", "policy", "cycle", "finish", "inspect", "."],

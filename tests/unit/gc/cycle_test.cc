@@ -2,6 +2,7 @@
 // steps. Each cycle is verified at its end: whatever is reachable is marked.
 #include "alloc/address_space.h"
 #include "gc/mark/kinds.h"
+#include "platform/costs/machine_costs.h"
 #include "tests/support/changing_graph.h"
 #include "tests/support/cycle_steps.h"
 #include "tests/support/sleep.h"
@@ -249,7 +250,7 @@ void ExpectChoice(int markers, uint32_t first_write_ns, bool weighs_cost, Reason
     g_roots.assign(1, Allocate(Kind::kNormal, 16 * kMiB));
     testing::Collect();
     testing::Collect();
-    g_collector.writes().SetFirstWriteNs(first_write_ns);
+    platform::g_machine_costs.SetTracking(first_write_ns, 0);
     g_collector.forecast().SetMarkTimeForTesting(40);
     const bool is_chosen = g_collector.HurryCycle();
     EXPECT_EQ(is_chosen, IsForConcurrent(expected));

@@ -31,10 +31,12 @@ TEST_P(WriteTrackingTest, ItIsFoundToWork) {
 // Where a first write is a fault, its cost is measured; a fault takes longer than a clock's tick.
 CHILD_TEST_P(WriteTrackingTest, TheCostOfAFirstWriteIsMeasured) {
   const bool faults = TraitsOf(GetParam()).sees_plain_stores;
-  uint32_t first_write_ns = 12345;
-  ASSERT_TRUE(WriteTracking::Works(GetParam(), nullptr, &first_write_ns));
-  EXPECT_EQ(first_write_ns != 0, faults) << first_write_ns;
-  EXPECT_NE(first_write_ns, 12345u);
+  TrackingCosts costs = {12345, 12345};
+  ASSERT_TRUE(WriteTracking::Works(GetParam(), nullptr, &costs));
+  EXPECT_EQ(costs.first_write_ns != 0, faults) << costs.first_write_ns;
+  EXPECT_EQ(costs.arm_ns != 0, faults) << costs.arm_ns;
+  EXPECT_NE(costs.first_write_ns, 12345u);
+  EXPECT_NE(costs.arm_ns, 12345u);
 }
 
 CHILD_TEST_P(WriteTrackingTest, AWriteIsReportedOnce) {
@@ -274,9 +276,9 @@ TEST(NoTrackingTest, EverythingCountsAsWritten) {
   ASSERT_TRUE(heap.ok());
   EXPECT_FALSE(heap.ArmAll());
   EXPECT_EQ(heap.FetchAll().size(), 16u);
-  uint32_t first_write_ns = 1;
-  EXPECT_TRUE(WriteTracking::Works(TrackingKind::kNone, nullptr, &first_write_ns));
-  EXPECT_EQ(first_write_ns, 0u);
+  TrackingCosts costs = {1, 1};
+  EXPECT_TRUE(WriteTracking::Works(TrackingKind::kNone, nullptr, &costs));
+  EXPECT_EQ(costs.first_write_ns, 0u);
 }
 
 #ifndef __SANITIZE_ADDRESS__  // which takes terabytes of addresses
