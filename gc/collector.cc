@@ -216,7 +216,12 @@ void Collector::ChangeColours(const Tunables& tunables) {
 
 void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                          Collection* collection) {
-  pacer_.Configure(collection->tunables.pacer);
+  // Which kind comes next is decided later, or at the end of this stop.
+  PacerConfig config = collection->tunables.pacer;
+  if (collection->tunables.automatic) {
+    config.early &= collection->report.concurrent || IsForConcurrent(collection->reason);
+  }
+  pacer_.Configure(config);
   resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
   const size_t heaps = ThreadHeaps::count();
@@ -454,10 +459,13 @@ bool Collector::MayTrack(const Tunables& tunables) const {
 void Collector::EndGeneration(const Collection& collection, const PauseClock& clock) {
   const Tunables& tunables = collection.tunables;
   const CycleReport& report = collection.report;
-  // Concurrent marking costs the time of the background markers, about this.
-  constexpr uint64_t kScannedBytesPerNs = 1;
   const uint64_t stopped_ns = platform::NowNs() - clock.begin_ns();
-  Generations::Outcome outcome = {stopped_ns, stopped_ns, collection.young_bytes,
+  // In a stop, all that the program keeps busy stands still.
+  const double busy = pacer_.processors_busy();
+  const auto cost_of = [busy](uint64_t stop_ns) {
+    return static_cast<uint64_t>(busy * static_cast<double>(stop_ns));
+  };
+  Generations::Outcome outcome = {stopped_ns, cost_of(stopped_ns), collection.young_bytes,
                                   report.freed_bytes, report.live_bytes};
   // Where a concurrent cycle could take its place, a minor collection keeps to the pause goal.
   const bool keeps_goal = tunables.automatic && collection.cycle_was_possible;
@@ -469,12 +477,23 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
     generations_.LearnFromMinor(outcome);
   } else {
     if (report.cause == Cause::kInspection) {
-      outcome.stop_ns = outcome.cost_ns = report.expected_ns;
+      outcome.stop_ns = report.expected_ns;
+      outcome.cost_ns = cost_of(report.expected_ns);
     } else if (report.concurrent) {
       outcome.stop_ns = report.expected_ns;
-      outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
+      outcome.cost_ns = forecast_.MarkNs(scanned_bytes_, 1);
     }
-    outcome.max_fault_ns = writes_.FaultNs(pacer_.found().live_scanned_bytes);
+    budget_.AddLoss(writes_.TakeSampleNs());
+    // What is young and was not freed stays, as far as anybody knows, and what is written is
+    // scanned.
+    const double written = writes_.ExpectedBytes(pacer_.found().live_scanned_bytes);
+    const uint64_t kept =
+        outcome.young_bytes > outcome.freed_bytes ? outcome.young_bytes - outcome.freed_bytes : 0;
+    outcome.minor_stop_ns = forecast_.StopNs(kept + static_cast<uint64_t>(written), pool_.size(),
+                                             resident_at_sweep_ >> alloc::kPageShift);
+    outcome.minor_cost_ns = static_cast<double>(cost_of(outcome.minor_stop_ns)) +
+                            writes_.FaultNs(static_cast<uint64_t>(written));
+    outcome.are_faults_known = writes_.HasSample();
     generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
@@ -482,10 +501,12 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_explicitly() &&
       !pacer_.IsNearLimit()) {
     writes_.RememberWorldStopped(!collection.sweeps_concurrently);
+  } else if (generations_.WantsSample() && MayTrack(tunables)) {
+    writes_.SampleWorldStopped(generations_.MaxSampleNs());
   }
   schedule_.PrepareMinor(writes_.Remembers(), tunables.automatic && generations_.ExpectedMinorNs() >
                                                                         PauseGoalNs(tunables));
-  if (writes_.Remembers()) return;
+  if (writes_.Remembers()) return pacer_.CollectEarly();
   // Slots that threads hold already stay young; a full collection takes young for white, too.
   alloc::g_idle_allocation_colour = alloc::g_epoch;
   alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,

@@ -116,6 +116,7 @@ bool HeapWrites::Open(platform::TrackingKind kind) {
 
 void HeapWrites::LoseTracker() {
   lost_ = true;
+  is_sampling_ = false;
   Forget();
   serves_cycles_.Store(false, memory_order_relaxed);  // publishes nothing
 }
@@ -125,11 +126,12 @@ void HeapWrites::CloseTracker() {
   Forget();
   serves_cycles_.Store(false, memory_order_relaxed);  // publishes nothing
   to_disarm_ = 0;
-  opened_ = lost_ = false;
+  opened_ = lost_ = is_sampling_ = false;
 }
 
 void HeapWrites::ResetAfterFork() {
   to_disarm_ = 0;
+  is_sampling_ = false;
   tracker_.ResetInChild();
   Forget();
 }
@@ -147,6 +149,7 @@ bool HeapWrites::Cover(PageNumber end) {
 
 bool HeapWrites::Arm(PageNumber begin, PageNumber end) {
   if (!Cover(end)) return false;
+  is_sampling_ = false;  // all pages are armed anew
   Arming arming(&tracker_, begin, FaultNs(alloc::kPageBytes));
   const bool arms_all = !tracker_.traits().unarmed_is_dirty;
   bool armed = true;
@@ -197,7 +200,50 @@ bool HeapWrites::DisarmSome() {
   return begin != 0;
 }
 
+void HeapWrites::SampleWorldStopped(double max_ns) {
+  const PageNumber end = EndCommitted(Space::kScanned);
+  if (max_ns <= 0 || !CoverMemory(end)) return;
+  // Writes cluster, so a sample has runs of pages. The first page is another one each time.
+  constexpr PageNumber kRun = 4;
+  const double all_ns = FaultNs(uint64_t{end} * alloc::kPageBytes);
+  const double every = all_ns / max_ns < end ? all_ns / max_ns : end;
+  const auto stride = kRun * (1 + static_cast<PageNumber>(every));
+  sample_begin_ = (sample_begin_ + kRun) % stride;
+  Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
+  bool armed = true;
+  for (PageNumber page = sample_begin_; page < end && armed; ++page) {
+    if ((page - sample_begin_) % stride >= kRun || MemoryOf(page, true) != kTracked) continue;
+    memory_[page].memory = kSampled;
+    memory_[page].is_armed = true;
+    armed = arming.Add(page);
+  }
+  is_sampling_ = true;
+  if (armed && arming.Finish() && tracker_.FinishRound()) return;
+  Refuse(tracker_.refusal());
+  LoseTracker();
+}
+
+void HeapWrites::CountSampleWorldStopped() {
+  if (!is_sampling_) return;
+  is_sampling_ = false;
+  uint64_t sampled = 0;
+  uint64_t written = 0;
+  for (size_t i = 0; i < memory_.committed(); ++i) {
+    if (memory_[i].memory != kSampled) continue;
+    const auto page = static_cast<PageNumber>(i);
+    sampled += alloc::kPageBytes;
+    written += tracker_.FetchLast(
+        g_space.AddressOfPage(page), g_space.AddressOfPage(page + 1), [](void*, Addr, Addr) {},
+        nullptr);
+  }
+  tracker_.FinishRound();
+  if (sampled == 0) return;
+  sampled_part_ = static_cast<double>(written) / static_cast<double>(sampled);
+  sample_ns_ += FaultNs(written);
+}
+
 void HeapWrites::ForgetWorldStopped() {
+  if (IsTracking()) CountSampleWorldStopped();
   Forget();
   for (size_t page = 0; page < memory_.committed(); ++page) {
     if (memory_[page].is_armed && to_disarm_ <= page)
@@ -206,35 +252,40 @@ void HeapWrites::ForgetWorldStopped() {
   }
 }
 
+HeapWrites::Memory HeapWrites::MemoryOf(PageNumber page, bool swept) {
+  const alloc::PageInfo& info = g_space.info[page];
+  const PageState state = info.state;
+  if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) {
+    return kNothingOld;
+  }
+  // A mark procedure may find pointers outside the object, where writes are not tracked.
+  if (info.contents == alloc::Contents::kDescribed && MayCallProcedure(info.kind)) {
+    return kCountsAsWritten;
+  }
+  if (state != PageState::kSmall) return kTracked;
+  // The thread goes on allocating in its current page: tracking would cost a fault for nothing.
+  const bool current = g_space.meta[page].listing() == alloc::Listing::kCurrent;
+  return swept && current ? kCountsAsWritten : kTracked;
+}
+
+bool HeapWrites::CoverMemory(PageNumber end) {
+  if (Cover(end) && (memory_.EnsureCommitted(end) || Refuse({"no memory for tables", ENOMEM}))) {
+    return true;
+  }
+  LoseTracker();
+  return false;
+}
+
 void HeapWrites::RememberWorldStopped(bool swept) {
   const PageNumber end = EndCommitted(Space::kScanned);
-  const auto memory_of = [swept](PageNumber page) {
-    const alloc::PageInfo& info = g_space.info[page];
-    const PageState state = info.state;
-    if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) {
-      return kNothingOld;
-    }
-    // A mark procedure may find pointers outside the object, where writes are not tracked.
-    if (info.contents == alloc::Contents::kDescribed && MayCallProcedure(info.kind)) {
-      return kCountsAsWritten;
-    }
-    if (state != PageState::kSmall) return kTracked;
-    // The thread goes on allocating in its current page: tracking would cost a fault for nothing.
-    const bool current = g_space.meta[page].listing() == alloc::Listing::kCurrent;
-    return swept && current ? kCountsAsWritten : kTracked;
-  };
-  if (!Cover(end)) return LoseTracker();
-  if (!memory_.EnsureCommitted(end)) {
-    Refuse({"no memory for tables", ENOMEM});
-    return LoseTracker();
-  }
+  if (!CoverMemory(end)) return;
   Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
   Disarming disarming(&tracker_);
   bool armed = true;
   for (PageNumber page = 0; page < end && armed; ++page) {
     PageMemory& memory = memory_[page];
     const bool was_tracked = memory.memory == kTracked;
-    memory.memory = memory_of(page);
+    memory.memory = MemoryOf(page, swept);
     if (memory.memory == kTracked && memory.rests != 0) {
       --memory.rests;
       memory.memory = kCountsAsWritten;

@@ -74,6 +74,22 @@ class HeapWrites {
   uint64_t written_bytes() const {
     return written_bytes_.Get();  // the fetches are over
   }
+  // What the program is expected to write to for the first time from one collection to the next, of
+  // `bytes` that are tracked: as large a part as of the last sample; all, before the first.
+  double ExpectedBytes(uint64_t bytes) const {
+    return sampled_part_ < 0 ? static_cast<double>(bytes)
+                             : sampled_part_ * static_cast<double>(bytes);
+  }
+  bool HasSample() const { return sampled_part_ >= 0; }
+  // Finds out how much that is, by tracking some of the pages, evenly, until the next collection of
+  // the whole heap: as many as make the program lose at most `max_ns`. Nothing is remembered.
+  void SampleWorldStopped(double max_ns);
+  // What the last sample has cost the program, in nanoseconds; once.
+  double TakeSampleNs() {
+    const double ns = sample_ns_;
+    sample_ns_ = 0;
+    return ns;
+  }
   // Nanoseconds that these writes have taken.
   uint64_t fault_ns() const { return static_cast<uint64_t>(FaultNs(written_bytes())); }
 
@@ -139,6 +155,7 @@ class HeapWrites {
     kNothingOld = 0,   // the page has no old objects, unless one has grown into it since
     kTracked,          // the page is armed
     kCountsAsWritten,  // the page may have old objects and is not armed
+    kSampled,          // the page is armed, and nothing is remembered
   };
   // A page that the program writes between all collections costs it a fault each time, where it
   // would be cheaper to scan the page. Whether it does so is known only while the page is armed.
@@ -154,6 +171,10 @@ class HeapWrites {
     uint8_t rests;  // collections for which the page is not armed
   };
   bool Open(platform::TrackingKind kind);
+  // Commits the table of pages. False, and the tracker is lost, if there is no memory for it.
+  bool CoverMemory(alloc::PageNumber end);
+  static Memory MemoryOf(alloc::PageNumber page, bool swept);
+  void CountSampleWorldStopped();
   // Commits tables for pages up to `end`.
   bool Cover(alloc::PageNumber end);
   static void FetchPieces(void* writes, int worker);
@@ -172,8 +193,12 @@ class HeapWrites {
   RescanSet rescan_set_;
   // For each page; pages beyond the committed part are {kNothingOld, false, 0}.
   alloc::ReservedArray<PageMemory> memory_;
-  double rests_per_byte_ = 0;                   // that is written
-  alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
+  double rests_per_byte_ = 0;  // that is written
+  alloc::PageNumber sample_begin_ = 0;
+  bool is_sampling_ = false;         // there may be pages that are kSampled
+  double sampled_part_ = -1;         // that was written of the last sample; less than 0: none yet
+  double sample_ns_ = 0;             // TakeSampleNs
+  alloc::PageNumber to_disarm_ = 0;  // pages below may be armed, and need not be
   platform::Count<uint64_t> written_bytes_{0};  // fetched in this period
   // Of the last fetch: its end, and the pieces that FetchPieces claims.
   alloc::PageNumber fetch_end_ = 0;

@@ -7,25 +7,31 @@ void Generations::LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes
   full_stop_ns_ = outcome.stop_ns;
   max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
   minors_ = 0;
-  if (!is_loss_known_) loss_ns_ = outcome.max_fault_ns;
+  minor_stop_ns_ = outcome.minor_stop_ns;
+  if (!is_loss_known_) loss_ns_ = outcome.minor_cost_ns - WorthOf(outcome);
+  const bool was_sampled = wants_sample_ && outcome.are_faults_known;
   if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
   const bool promises =
       outcome.young_bytes != 0 && outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
-  wants_minor_ =
-      mode_ != GenerationalMode::kOff && max_minors_ != 0 &&
-      (mode_ == GenerationalMode::kAlways || (rest_ == 0 && promises && IsWorthTheRisk())) &&
-      IsShortEnough();
+  const bool may = mode_ != GenerationalMode::kOff && max_minors_ != 0;
+  const bool promises_now = may && rest_ == 0 && promises;
+  wants_minor_ = (may && mode_ == GenerationalMode::kAlways) ||
+                 (promises_now && IsWorthTheRisk() && IsShortEnough());
+  wants_sample_ = promises_now && !wants_minor_ && !is_loss_known_ && !was_sampled;
+  if (was_sampled && promises_now && !wants_minor_) Rest();
+}
+
+double Generations::WorthOf(const Outcome& outcome) const {
+  const auto young_bytes = static_cast<double>(outcome.young_bytes);
+  return young_bytes == 0 ? 0
+                          : static_cast<double>(full_ns_) *
+                                static_cast<double>(outcome.freed_bytes) / young_bytes;
 }
 
 void Generations::LearnFromMinor(const Outcome& outcome) {
   ++minors_;
-  // A full one would have freed about as much as was allocated.
-  const auto young_bytes = static_cast<double>(outcome.young_bytes);
-  const double worth =
-      young_bytes == 0
-          ? 0
-          : static_cast<double>(full_ns_) * static_cast<double>(outcome.freed_bytes) / young_bytes;
-  loss_ns_ = static_cast<double>(outcome.cost_ns) - worth;
+  wants_sample_ = false;
+  loss_ns_ = static_cast<double>(outcome.cost_ns) - WorthOf(outcome);
   is_loss_known_ = true;
   if (budget_ != nullptr) budget_->AddLoss(loss_ns_);
   const bool pays = loss_ns_ < 0;
@@ -41,8 +47,7 @@ void Generations::LearnFromMinor(const Outcome& outcome) {
                  (mode_ == GenerationalMode::kAlways || IsWorthTheRisk());
   if (unpaid_ < kPatience || mode_ != GenerationalMode::kAdaptive) return;
   wants_minor_ = false;
-  rest_ = next_rest_;
-  if (next_rest_ < kLongestRest) next_rest_ *= 2;
+  Rest();
 }
 
 }  // namespace gleaner::gc

@@ -34,13 +34,14 @@ class Generations {
 
   struct Outcome {
     uint64_t stop_ns;      // of the collection; of a concurrent one, what a stop-parallel one takes
-    uint64_t cost_ns;      // of the collection, including the program's write faults
+    uint64_t cost_ns;      // processor time of the program, with its write faults
     uint64_t young_bytes;  // allocated since the collection before
     uint64_t freed_bytes;
     uint64_t live_bytes;  // not freed; after a minor collection this includes dead old objects
-    // What the program's first writes take until the next collection, if it writes to all memory
-    // that is tracked.
-    double max_fault_ns = 0;
+    // Of a minor collection that comes next, as long as there has been none: as far as is known.
+    uint64_t minor_stop_ns = 0;
+    double minor_cost_ns = 0;      // processor time of the program, with its write faults
+    bool are_faults_known = true;  // else they are those of all memory that is tracked
   };
   // A collection of the whole heap is over. `allowance_bytes`: until the next collection.
   void LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes);
@@ -48,21 +49,38 @@ class Generations {
 
   // Whether the next collection that allocation causes should be minor.
   bool WantsMinor() const { return wants_minor_; }
+  // Whether it would be, if the program does not write as much as it may: then it should be found
+  // out how much it writes.
+  bool WantsSample() const { return wants_sample_; }
+  // What the sample may cost, in processor time of the program.
+  double MaxSampleNs() const { return MaxLoss(); }
   // How long a minor collection is expected to stop the program: the last full stop, times the
-  // ratio of the last minor stop to the full stop before it; the full stop if there was no minor
-  // one.
+  // ratio of the last minor stop to the full stop before it. If there was no minor one, what the
+  // last full one says.
   uint64_t ExpectedMinorNs() const {
-    return static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_));
+    return is_loss_known_ ? static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_))
+                          : minor_stop_ns_;
   }
 
  private:
+  // What a full collection costs that frees as much: it would have freed about as much as was
+  // allocated.
+  double WorthOf(const Outcome& outcome) const;
   bool IsShortEnough() const {
     return mode_ == GenerationalMode::kAlways || ExpectedMinorNs() <= max_stop_ns_;
   }
+  // What may be lost by the next trial: what the budget has left, and a full collection, which is
+  // about what a minor one can gain. So in the long run the budget is kept, and in the beginning a
+  // trial is not put off longer than it costs.
+  double MaxLoss() const { return budget_->Left() + static_cast<double>(full_ns_); }
   // Whether the next minor collection is worth the loss that it may bring.
   bool IsWorthTheRisk() const {
-    if (budget_ == nullptr || loss_ns_ <= 0 || budget_->Allows(loss_ns_)) return true;
-    return !is_loss_known_ && loss_ns_ <= kMaxFirstLoss * static_cast<double>(full_ns_);
+    return budget_ == nullptr || loss_ns_ <= 0 || loss_ns_ <= MaxLoss();
+  }
+  // Minor collections are not tried for some full ones, each time for twice as many.
+  void Rest() {
+    rest_ = next_rest_;
+    if (next_rest_ < kLongestRest) next_rest_ *= 2;
   }
 
   // Minor collections stop after this many unprofitable ones in a row.
@@ -77,13 +95,12 @@ class Generations {
   // A full collection is due when the heap has grown by 1/kGrowthShare of the allowance since the
   // last full one: dead old objects take memory, and room from the young.
   static constexpr uint64_t kGrowthShare = 4;
-  // The first minor collection may lose as much as this many full ones cost.
-  static constexpr double kMaxFirstLoss = 4;
 
   GenerationalMode mode_ = GenerationalMode::kOff;
   uint64_t max_minors_ = 0;            // maximum of minor collections between two full ones
   uint64_t max_stop_ns_ = UINT64_MAX;  // maximum of a minor collection's expected stop
   bool wants_minor_ = false;
+  bool wants_sample_ = false;
   uint64_t minors_ = 0;              // minor collections since the last full one
   int unpaid_ = 0;                   // unprofitable minor collections in a row
   uint32_t rest_ = 0;                // full collections until minor ones are tried again
@@ -92,9 +109,10 @@ class Generations {
   uint64_t full_stop_ns_ = 0;        // stop of the last full collection
   double minor_share_ = 1;           // the last minor collection's stop, in parts of full_stop_ns_
   // What the next minor collection may cost more than a full one that frees as much: as much as the
-  // last minor one did, or before the first one, the faults of all tracked memory.
+  // last minor one did; before the first one, as the last full one says.
   double loss_ns_ = 0;
-  bool is_loss_known_ = false;
+  bool is_loss_known_ = false;  // there was a minor one
+  uint64_t minor_stop_ns_ = 0;  // Outcome::minor_stop_ns
   LossBudget* budget_ = nullptr;
   uint64_t max_live_bytes_ = 0;  // a minor collection that leaves more ends minor collections
 };

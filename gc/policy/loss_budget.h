@@ -3,8 +3,9 @@
 //
 // What tracking costs the program depends on the machine and on what the program writes, so whether
 // a concurrent cycle or a minor collection pays is known only after one has been tried. A trial may
-// lose. All losses together stay below 1/kShare of the program's processor time: a kind that has
-// lost is tried again when the program has run long enough for another such loss.
+// lose. All losses together stay below 1/kShare of the program's processor time, and what the
+// caller adds to that: a kind that has lost is tried again when the program has run long enough for
+// another such loss.
 //
 // Guarded by the collector lock.
 #pragma once
@@ -22,8 +23,10 @@ class LossBudget {
   void AddLoss(double loss_ns) {
     if (loss_ns > 0) lost_ns_ += loss_ns;
   }
+  // How much may be lost now; negative if more has been lost than the program has run for.
+  double Left() const { return run_ns_ / kShare - lost_ns_; }
   // Whether a collection may be tried that loses at most this much.
-  bool Allows(double loss_ns) const { return (lost_ns_ + loss_ns) * kShare <= run_ns_; }
+  bool Allows(double loss_ns) const { return loss_ns <= Left(); }
   double lost_ns() const { return lost_ns_; }
 
  private:

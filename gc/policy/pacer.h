@@ -60,7 +60,8 @@ struct PacerConfig {
   // If not 0: collect whenever this many bytes are allocated, whatever is live (for tests).
   size_t stress_bytes = 0;
   size_t initial_heap_bytes = 0;
-  // Collect before no page is left: for concurrent cycles and minor collections.
+  // Collect before no page is left: for concurrent cycles and minor collections. In the automatic
+  // mode, where one of these comes next.
   bool early = false;
   size_t max_heap_bytes = 0;   // the heap's limit; 0: none
   uint64_t process_bytes = 0;  // anonymous resident bytes of the process outside the heap
@@ -113,6 +114,12 @@ class Pacer {
   // the collector lock.
   void Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
              uint64_t free_resident_bytes);
+  // Until the next StartCycle, PacerConfig::early holds. Guarded by the collector lock.
+  void CollectEarly() {
+    if (config_.early) return;
+    config_.early = true;
+    SetAllowance();
+  }
   const PacerInput& found() const { return found_; }
   // How many processors the program keeps busy, at least 1.
   double processors_busy() const { return law_.ProcessorsBusy(); }
