@@ -474,6 +474,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
                          tunables.weighs_cost ? &budget_ : nullptr);
   if (report.minor) {
     outcome.cost_ns += writes_.fault_ns();
+    writes_.LearnWritten(pacer_.found().live_scanned_bytes);
     generations_.LearnFromMinor(outcome);
   } else {
     if (report.cause == Cause::kInspection) {
@@ -484,8 +485,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       outcome.cost_ns = forecast_.MarkNs(scanned_bytes_, 1);
     }
     budget_.AddLoss(writes_.TakeSampleNs());
-    // What is young and was not freed stays, as far as anybody knows, and what is written is
-    // scanned.
+    // What the program writes is scanned.
     const double written = writes_.ExpectedBytes(pacer_.found().live_scanned_bytes);
     const uint64_t kept =
         outcome.young_bytes > outcome.freed_bytes ? outcome.young_bytes - outcome.freed_bytes : 0;
@@ -493,7 +493,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
                                              resident_at_sweep_ >> alloc::kPageShift);
     outcome.minor_cost_ns = static_cast<double>(cost_of(outcome.minor_stop_ns)) +
                             writes_.FaultNs(static_cast<uint64_t>(written));
-    outcome.are_faults_known = writes_.HasSample();
+    outcome.are_faults_known = writes_.KnowsWritten();
     generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;

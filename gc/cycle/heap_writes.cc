@@ -203,11 +203,15 @@ bool HeapWrites::DisarmSome() {
 void HeapWrites::SampleWorldStopped(double max_ns) {
   const PageNumber end = EndCommitted(Space::kScanned);
   if (max_ns <= 0 || !CoverMemory(end)) return;
-  // Writes cluster, so a sample has runs of pages. The first page is another one each time.
+  // Writes cluster, so a sample has runs of pages, of which 64 tell the part that is written to a
+  // sixteenth. The first page is another one each time.
   constexpr PageNumber kRun = 4;
+  constexpr PageNumber kMaxRuns = 64;
   const double all_ns = FaultNs(uint64_t{end} * alloc::kPageBytes);
-  const double every = all_ns / max_ns < end ? all_ns / max_ns : end;
-  const auto stride = kRun * (1 + static_cast<PageNumber>(every));
+  const double max_part = max_ns < all_ns ? max_ns / all_ns : 1;
+  const double runs = max_part * end / kRun < kMaxRuns ? max_part * end / kRun : kMaxRuns;
+  if (runs < 1) return;
+  const auto stride = static_cast<PageNumber>(end / runs) + kRun;
   sample_begin_ = (sample_begin_ + kRun) % stride;
   Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
   bool armed = true;
@@ -238,7 +242,7 @@ void HeapWrites::CountSampleWorldStopped() {
   }
   tracker_.FinishRound();
   if (sampled == 0) return;
-  sampled_part_ = static_cast<double>(written) / static_cast<double>(sampled);
+  written_part_ = static_cast<double>(written) / static_cast<double>(sampled);
   sample_ns_ += FaultNs(written);
 }
 

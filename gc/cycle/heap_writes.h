@@ -75,12 +75,18 @@ class HeapWrites {
     return written_bytes_.Get();  // the fetches are over
   }
   // What the program is expected to write to for the first time from one collection to the next, of
-  // `bytes` that are tracked: as large a part as of the last sample; all, before the first.
+  // `bytes` that are tracked: as large a part as before the last minor collection, or of the last
+  // sample; all, before the first of these.
   double ExpectedBytes(uint64_t bytes) const {
-    return sampled_part_ < 0 ? static_cast<double>(bytes)
-                             : sampled_part_ * static_cast<double>(bytes);
+    return written_part_ < 0 ? static_cast<double>(bytes)
+                             : written_part_ * static_cast<double>(bytes);
   }
-  bool HasSample() const { return sampled_part_ >= 0; }
+  bool KnowsWritten() const { return written_part_ >= 0; }
+  // A minor collection is over, in whose period `bytes` were tracked.
+  void LearnWritten(uint64_t bytes) {
+    const double part = static_cast<double>(written_bytes()) / static_cast<double>(bytes + 1);
+    written_part_ = part < 1 ? part : 1;
+  }
   // Finds out how much that is, by tracking some of the pages, evenly, until the next collection of
   // the whole heap: as many as make the program lose at most `max_ns`. Nothing is remembered.
   void SampleWorldStopped(double max_ns);
@@ -195,10 +201,10 @@ class HeapWrites {
   alloc::ReservedArray<PageMemory> memory_;
   double rests_per_byte_ = 0;  // that is written
   alloc::PageNumber sample_begin_ = 0;
-  bool is_sampling_ = false;         // there may be pages that are kSampled
-  double sampled_part_ = -1;         // that was written of the last sample; less than 0: none yet
-  double sample_ns_ = 0;             // TakeSampleNs
-  alloc::PageNumber to_disarm_ = 0;  // pages below may be armed, and need not be
+  bool is_sampling_ = false;                    // there may be pages that are kSampled
+  double written_part_ = -1;                    // ExpectedBytes; less than 0: not known
+  double sample_ns_ = 0;                        // TakeSampleNs
+  alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
   platform::Count<uint64_t> written_bytes_{0};  // fetched in this period
   // Of the last fetch: its end, and the pieces that FetchPieces claims.
   alloc::PageNumber fetch_end_ = 0;

@@ -8,17 +8,18 @@ void Generations::LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes
   max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
   minors_ = 0;
   minor_stop_ns_ = outcome.minor_stop_ns;
-  if (!is_loss_known_) loss_ns_ = outcome.minor_cost_ns - WorthOf(outcome);
   const bool was_sampled = wants_sample_ && outcome.are_faults_known;
   if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
-  const bool promises =
+  const bool most_die =
       outcome.young_bytes != 0 && outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
   const bool may = mode_ != GenerationalMode::kOff && max_minors_ != 0;
-  const bool promises_now = may && rest_ == 0 && promises;
-  wants_minor_ = (may && mode_ == GenerationalMode::kAlways) ||
-                 (promises_now && IsWorthTheRisk() && IsShortEnough());
-  wants_sample_ = promises_now && !wants_minor_ && !is_loss_known_ && !was_sampled;
-  if (was_sampled && promises_now && !wants_minor_) Rest();
+  const bool may_try = may && rest_ == 0 && most_die;
+  const bool is_worth = budget_ == nullptr || outcome.minor_cost_ns < WorthOf(outcome);
+  wants_minor_ =
+      ((may && mode_ == GenerationalMode::kAlways) || (may_try && is_worth && MayLoseAgain())) &&
+      IsShortEnough();
+  wants_sample_ = may_try && !wants_minor_ && !is_worth && !was_sampled;
+  if (was_sampled && may_try && !is_worth) Rest();
 }
 
 double Generations::WorthOf(const Outcome& outcome) const {
@@ -32,7 +33,7 @@ void Generations::LearnFromMinor(const Outcome& outcome) {
   ++minors_;
   wants_sample_ = false;
   loss_ns_ = static_cast<double>(outcome.cost_ns) - WorthOf(outcome);
-  is_loss_known_ = true;
+  was_minor_ = true;
   if (budget_ != nullptr) budget_->AddLoss(loss_ns_);
   const bool pays = loss_ns_ < 0;
   unpaid_ = pays ? 0 : unpaid_ + 1;
@@ -44,7 +45,7 @@ void Generations::LearnFromMinor(const Outcome& outcome) {
   }
   wants_minor_ = mode_ != GenerationalMode::kOff && minors_ < max_minors_ &&
                  outcome.live_bytes <= max_live_bytes_ && IsShortEnough() &&
-                 (mode_ == GenerationalMode::kAlways || IsWorthTheRisk());
+                 (mode_ == GenerationalMode::kAlways || MayLoseAgain());
   if (unpaid_ < kPatience || mode_ != GenerationalMode::kAdaptive) return;
   wants_minor_ = false;
   Rest();

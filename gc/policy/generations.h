@@ -38,7 +38,8 @@ class Generations {
     uint64_t young_bytes;  // allocated since the collection before
     uint64_t freed_bytes;
     uint64_t live_bytes;  // not freed; after a minor collection this includes dead old objects
-    // Of a minor collection that comes next, as long as there has been none: as far as is known.
+    // Of a full collection: what a minor one in its place would have taken, if all that is young
+    // and was not freed is what it would have kept.
     uint64_t minor_stop_ns = 0;
     double minor_cost_ns = 0;      // processor time of the program, with its write faults
     bool are_faults_known = true;  // else they are those of all memory that is tracked
@@ -49,17 +50,17 @@ class Generations {
 
   // Whether the next collection that allocation causes should be minor.
   bool WantsMinor() const { return wants_minor_; }
-  // Whether it would be, if the program does not write as much as it may: then it should be found
-  // out how much it writes.
+  // Whether it should be found out how much the program writes: if it writes to all memory that is
+  // tracked, minor collections do not pay, and nobody knows whether it does.
   bool WantsSample() const { return wants_sample_; }
-  // What the sample may cost, in processor time of the program.
-  double MaxSampleNs() const { return MaxLoss(); }
+  // What finding that out may cost, in processor time of the program.
+  double MaxSampleNs() const { return budget_ == nullptr ? 0 : MaxLoss(); }
   // How long a minor collection is expected to stop the program: the last full stop, times the
   // ratio of the last minor stop to the full stop before it. If there was no minor one, what the
   // last full one says.
   uint64_t ExpectedMinorNs() const {
-    return is_loss_known_ ? static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_))
-                          : minor_stop_ns_;
+    return was_minor_ ? static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_))
+                      : minor_stop_ns_;
   }
 
  private:
@@ -69,14 +70,12 @@ class Generations {
   bool IsShortEnough() const {
     return mode_ == GenerationalMode::kAlways || ExpectedMinorNs() <= max_stop_ns_;
   }
-  // What may be lost by the next trial: what the budget has left, and a full collection, which is
-  // about what a minor one can gain. So in the long run the budget is kept, and in the beginning a
-  // trial is not put off longer than it costs.
+  // What may be lost by a trial: what the budget has left, and a full collection, which is about
+  // what a minor one can gain. So in the long run the budget is kept, and in the beginning a trial
+  // is not put off longer than it costs.
   double MaxLoss() const { return budget_->Left() + static_cast<double>(full_ns_); }
-  // Whether the next minor collection is worth the loss that it may bring.
-  bool IsWorthTheRisk() const {
-    return budget_ == nullptr || loss_ns_ <= 0 || loss_ns_ <= MaxLoss();
-  }
+  // Whether the last trial's loss may come again.
+  bool MayLoseAgain() const { return budget_ == nullptr || loss_ns_ <= 0 || loss_ns_ <= MaxLoss(); }
   // Minor collections are not tried for some full ones, each time for twice as many.
   void Rest() {
     rest_ = next_rest_;
@@ -108,10 +107,9 @@ class Generations {
   uint64_t full_ns_ = 0;             // cost of the last full collection
   uint64_t full_stop_ns_ = 0;        // stop of the last full collection
   double minor_share_ = 1;           // the last minor collection's stop, in parts of full_stop_ns_
-  // What the next minor collection may cost more than a full one that frees as much: as much as the
-  // last minor one did; before the first one, as the last full one says.
-  double loss_ns_ = 0;
-  bool is_loss_known_ = false;  // there was a minor one
+  double loss_ns_ =
+      0;  // what the last minor collection cost more than a full one that frees as much
+  bool was_minor_ = false;      // there was a minor one
   uint64_t minor_stop_ns_ = 0;  // Outcome::minor_stop_ns
   LossBudget* budget_ = nullptr;
   uint64_t max_live_bytes_ = 0;  // a minor collection that leaves more ends minor collections
