@@ -73,7 +73,7 @@ double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
     faults = writes_.FaultNs(written_bytes_);
   } else {
     const double max = marking / markers * busy;
-    faults = writes_.FaultNs(ExpectedScanBytes());
+    faults = writes_.FaultNs(static_cast<uint64_t>(writes_.ExpectedBytes(ExpectedScanBytes())));
     if (faults > max) faults = max;
   }
   const double min = marking * taken + faults;
@@ -81,20 +81,17 @@ double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
   return seen > min ? seen : min;
 }
 
-// What a concurrent cycle costs the program more than a stop-parallel collection, in processor
-// time; negative if it costs less. In a stop, all that the program keeps busy stands still.
-double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
+Measurements CyclePacer::Measure(const Tunables& tunables) const {
+  // In a stop, all that the program keeps busy stands still.
   double busy = pacer_.processors_busy();
   if (busy > pool_.size()) busy = pool_.size();
-  return ExpectedSlowdownNs(tunables) - static_cast<double>(ExpectedStopNs()) * busy;
-}
-
-Measurements CyclePacer::Measure(const Tunables& tunables) const {
   Measurements found;
   found.expected_stop_ns = ExpectedStopNs();
+  found.allowance_bytes = pacer_.allowance();
   found.garbage_in_cycle_bytes =
       (1 - forecast_.growth()) * BytesAllocatedWhileMarking(tunables.background_markers);
-  found.loss_ns = ExpectedLossNs(tunables);
+  found.cycle_ns = ExpectedSlowdownNs(tunables);
+  found.stop_ns = busy * static_cast<double>(found.expected_stop_ns);
   found.run_ns = RunNs();
   found.budget = budget_;
   return found;
@@ -134,7 +131,11 @@ ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
   const ptrdiff_t bytes = pacer_.allocated() - started_at_;
   written_bytes_ = writes_.written_bytes();
   LearnSlowdown(bytes);
-  if (tunables.weighs_cost) budget_.AddLoss(ExpectedLossNs(tunables));
+  if (tunables.weighs_cost) {
+    // What the pause goal is worth is no loss.
+    const Measurements found = Measure(tunables);
+    budget_.AddLoss(LossOfCycle(found) - found.run_ns / kGoalPrice);
+  }
   return bytes;
 }
 

@@ -80,7 +80,6 @@ class CyclePacer {
   bool IsAllocationPressing() const;
   double RunNs() const;
   double ExpectedSlowdownNs(const Tunables& tunables) const;
-  double ExpectedLossNs(const Tunables& tunables) const;
   double Pace() const;
   void LearnSlowdown(ptrdiff_t cycle_bytes);
 

@@ -4,10 +4,6 @@ namespace gleaner::gc {
 
 namespace {
 
-// A cycle may cost the program 1/kGoalPrice of its time more than a stop: that is what the pause
-// goal is worth if the program has not set it.
-constexpr double kGoalPrice = 32;
-
 constexpr Decision Stop(Reason reason) { return {NextCollection::kStop, reason, true}; }
 constexpr Decision Concurrent(Reason reason) {
   return {NextCollection::kConcurrent, reason, false};
@@ -20,15 +16,29 @@ bool FitsIntoAllowance(const Measurements& found) {
          static_cast<double>(found.allowance_bytes) / kMaxRunwayShare;
 }
 
+double LossOfCycle(const Measurements& found) {
+  const auto allowance = static_cast<double>(found.allowance_bytes);
+  const double garbage = found.garbage_in_cycle_bytes > 0 ? found.garbage_in_cycle_bytes : 0;
+  const double times = garbage < allowance ? allowance / (allowance - garbage) : 1;
+  return times * found.cycle_ns - found.stop_ns;
+}
+
+namespace {
+
+bool IsTooMuch(double loss_ns, const Measurements& found) {
+  return loss_ns * kGoalPrice > found.run_ns && !found.budget.Allows(loss_ns);
+}
+
+}  // namespace
+
 bool IsDear(const Tunables& tunables, const Measurements& found) {
-  return tunables.weighs_cost && found.loss_ns * kGoalPrice > found.run_ns &&
-         !found.budget.Allows(found.loss_ns);
+  return tunables.weighs_cost && IsTooMuch(LossOfCycle(found), found);
 }
 
 Decision Decide(const Tunables& tunables, const Measurements& found) {
   if (!tunables.concurrent_mark) return {NextCollection::kStop, Reason::kOnlyKind, false};  // K1
   if (found.is_cycle_wanted) return Concurrent(Reason::kAsked);                             // K2
-  const bool fits = !tunables.automatic || FitsIntoAllowance(found);
+  const bool fits = !tunables.weighs_cost || FitsIntoAllowance(found);
   const bool is_dear = fits && IsDear(tunables, found);
   if (found.is_minor_next && (!found.is_minor_long || !fits || is_dear)) {
     return {NextCollection::kMinor, Reason::kYoungDie, true};  // K3
@@ -36,7 +46,9 @@ Decision Decide(const Tunables& tunables, const Measurements& found) {
   if (tunables.automatic && found.is_near_limit) return Stop(Reason::kMemoryLimit);     // K4
   if (found.expected_stop_ns < PauseGoalNs(tunables)) return Stop(Reason::kShortStop);  // K5
   if (!fits) return Stop(Reason::kFastAllocation);                                      // K6
-  return is_dear ? Stop(Reason::kDearCycle) : Concurrent(Reason::kLongStop);            // K7, K8
+  if (!is_dear) return Concurrent(Reason::kLongStop);                                   // K8
+  const bool is_dear_without_garbage = IsTooMuch(found.cycle_ns - found.stop_ns, found);
+  return Stop(is_dear_without_garbage ? Reason::kDearCycle : Reason::kFastAllocation);  // K7
 }
 
 void Schedule::EndCycle(ptrdiff_t bytes) {

@@ -34,8 +34,8 @@
 //    T5   otherwise                                                         no
 //
 // 3. Which kind? Decide says it, under the collector lock. The first row that holds counts. `fits`:
-// a cycle keeps little garbage (FitsIntoAllowance), or is not asked to (not automatic). `dear`: it
-// fits, and costs the program too much (IsDear).
+// a cycle can end in time (FitsIntoAllowance), or what it costs is not weighed. `dear`: it fits,
+// and keeping the pause goal costs the program too much (IsDear).
 //
 //    row  condition                                       next         reason          stands
 //    K1   the collector does not mark concurrently        kStop        kOnlyKind       no
@@ -46,7 +46,8 @@
 //    K4   automatic, and the memory limit is near         kStop        kMemoryLimit    yes
 //    K5   the stop is expected to keep the pause goal     kStop        kShortStop      yes
 //    K6   a cycle does not fit                            kStop        kFastAllocation yes
-//    K7   a cycle is dear                                 kStop        kDearCycle      yes
+//    K7   a cycle is dear                                 kStop        kDearCycle, or  yes
+//         for the garbage that it keeps alone                          kFastAllocation
 //    K8   otherwise                                       kConcurrent  kLongStop       no
 //
 // A decision that stands is not made again before the next stop, with two exceptions: the program
@@ -103,9 +104,9 @@ struct Measurements {
   uint64_t expected_stop_ns = 0;
   // What the program allocates during a cycle at its present pace, less what is expected to stay.
   double garbage_in_cycle_bytes = 0;
-  // Processor time that a cycle costs the program more than a stop-parallel collection; negative if
-  // it costs less.
-  double loss_ns = 0;
+  // Processor time that a cycle, and that a stop-parallel collection, takes from the program.
+  double cycle_ns = 0;
+  double stop_ns = 0;
   // Processor time of the program from the last stop until the allowance is used up.
   double run_ns = 0;
   LossBudget budget;
@@ -132,12 +133,22 @@ constexpr uint64_t PauseGoalNs(const Tunables& tunables) {
              ? tunables.pause_target_ns
              : tunables.short_pause_ns;
 }
-// Whether a concurrent cycle would keep little garbage: whether what the program allocates during
-// the marking, and does not need any more at the end, is at most half of the allowance.
+// Whether a concurrent cycle can end before the program has used up its allowance: whether what the
+// program allocates during the marking, and does not need any more at the end, is at most half of
+// the allowance.
 bool FitsIntoAllowance(const Measurements& found);
+// What a concurrent cycle costs the program more than a stop-parallel collection, in nanoseconds of
+// processor time until the allowance is used up; negative if it costs less. Garbage that is
+// allocated during a cycle stays until the next one, so cycles come the more often the more of the
+// allowance that is. pre: FitsIntoAllowance(found).
+double LossOfCycle(const Measurements& found);
 // Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind
 // costs".
 bool IsDear(const Tunables& tunables, const Measurements& found);
+
+// The pause goal is kept where that costs the program at most 1/kGoalPrice of its time, unless the
+// program has set it: then at any price.
+inline constexpr double kGoalPrice = 10;
 
 Decision Decide(const Tunables& tunables, const Measurements& found);
 
@@ -180,7 +191,6 @@ class Schedule {
     found->is_cycle_wanted = IsCycleWanted();
     found->is_minor_next = IsMinorNext();
     found->is_minor_long = IsMinorLong();
-    found->allowance_bytes = pacer_.allowance();
     found->is_near_limit = pacer_.IsNearLimit();
   }
   void Set(const Decision& decision) {
