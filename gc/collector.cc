@@ -319,7 +319,11 @@ void Collector::LearnFromStop(const Collection& collection, uint64_t end_ns) {
         pause, {scanned_bytes_, collection.young_bytes, resident_at_sweep_ >> alloc::kPageShift,
                 marker_.times(), !report.concurrent, !collection.sweeps_concurrently});
   }
-  cycle_pacer_.EndStop(end_ns, tunables.processor_clocks);
+  using Kind = CyclePacer::Kind;
+  const Kind kind = report.minor || report.cause != Cause::kAllocation ? Kind::kOther
+                    : report.concurrent                                ? Kind::kConcurrent
+                                                                       : Kind::kStop;
+  cycle_pacer_.EndStop(kind, collection.young_bytes, end_ns, tunables.processor_clocks);
 }
 
 void Collector::AfterResume() {
@@ -436,7 +440,8 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   report->overrun = report->concurrent && collection->is_early;
   if (report->concurrent) {
     const ptrdiff_t bytes = cycle_pacer_.EndCycle(tunables);
-    schedule_.EndCycle(bytes);
+    const ptrdiff_t unthrottled = cycle_pacer_.UnthrottledBytes();
+    schedule_.EndCycle(bytes > unthrottled ? bytes : unthrottled);
     collection->bytes_in_cycle = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
   }
 }

@@ -30,10 +30,10 @@ uint64_t CyclePacer::ExpectedStopNs() const {
                           alloc::ResidentBytes() >> alloc::kPageShift);
 }
 
-// What the program allocates during a cycle, at its pace since the last collection. If all
-// processors are busy, the markers slow the program down as much as the program slows them down.
-double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
-  return Pace() * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
+// What the program allocates during a cycle, at this pace. If all processors are busy, the markers
+// slow the program down as much as the program slows them down.
+double CyclePacer::BytesAllocatedWhileMarking(double pace, int background_markers) const {
+  return pace * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
 }
 
 // Bytes per nanosecond that the program has allocated since the last stop; 0 if that is not known.
@@ -89,9 +89,10 @@ Measurements CyclePacer::Measure(const Tunables& tunables) const {
   found.expected_stop_ns = ExpectedStopNs();
   found.allowance_bytes = pacer_.allowance();
   found.garbage_in_cycle_bytes =
-      (1 - forecast_.growth()) * BytesAllocatedWhileMarking(tunables.background_markers);
+      (1 - forecast_.growth()) * BytesAllocatedWhileMarking(Pace(), tunables.background_markers);
   found.cycle_ns = ExpectedSlowdownNs(tunables);
   found.stop_ns = busy * static_cast<double>(found.expected_stop_ns);
+  found.excess_ns = busy * excess_ns_per_byte_ * static_cast<double>(found.allowance_bytes);
   found.run_ns = RunNs();
   found.budget = budget_;
   return found;
@@ -102,7 +103,7 @@ bool CyclePacer::IsAllocationPressing() const {
   if (last_end_processor_ns_ == 0 || now <= last_end_ns_) return false;
   const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
   if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
-  return BytesAllocatedWhileMarking(background_markers_) >
+  return BytesAllocatedWhileMarking(Pace(), background_markers_) >
          static_cast<double>(pacer_.allowance()) / 4;
 }
 
@@ -139,7 +140,28 @@ ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
   return bytes;
 }
 
-void CyclePacer::EndStop(uint64_t end_ns, bool processor_clocks) {
+ptrdiff_t CyclePacer::UnthrottledBytes() const {
+  return static_cast<ptrdiff_t>(BytesAllocatedWhileMarking(pace_before_, background_markers_));
+}
+
+void CyclePacer::LearnExcess(Kind kind, double ns_per_byte) {
+  const bool is_pair = kind != last_kind_ && kind != Kind::kOther && last_kind_ != Kind::kOther;
+  if (is_pair) {
+    const double more = ns_per_byte - last_ns_per_byte_;
+    const double excess = kind == Kind::kConcurrent ? more : -more;
+    excess_ns_per_byte_ =
+        is_excess_known_ ? excess_ns_per_byte_ + (excess - excess_ns_per_byte_) / 4 : excess;
+    is_excess_known_ = true;
+  }
+  last_kind_ = kind;
+  last_ns_per_byte_ = ns_per_byte;
+}
+
+void CyclePacer::EndStop(Kind kind, uint64_t allocated_bytes, uint64_t end_ns,
+                         bool processor_clocks) {
+  const bool is_first = last_end_ns_ == 0 || allocated_bytes == 0;
+  const double took = is_first ? 0 : static_cast<double>(end_ns - last_end_ns_);
+  LearnExcess(is_first ? Kind::kOther : kind, took / static_cast<double>(allocated_bytes + 1));
   last_end_ns_ = end_ns;
   last_end_processor_ns_ = processor_clocks ? platform::ProcessorNs() : 0;
 }

@@ -38,12 +38,19 @@ class CyclePacer {
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the net bytes allocated since it began.
   ptrdiff_t EndCycle(const Tunables& tunables);
+  // What the program would allocate in such a cycle if the background markers were enough and
+  // nobody held it up. A program that is throttled allocates less: if the next cycle began so much
+  // later, it would be throttled more.
+  ptrdiff_t UnthrottledBytes() const;
+  // The stop of a collection ends. `allocated_bytes`: since the collection before.
   // `processor_clocks`: Tunables::processor_clocks.
-  void EndStop(uint64_t end_ns, bool processor_clocks);
+  enum class Kind : uint8_t { kOther, kStop, kConcurrent };  // the first two: of the whole heap
+  void EndStop(Kind kind, uint64_t allocated_bytes, uint64_t end_ns, bool processor_clocks);
   uint64_t last_end_ns() const { return last_end_ns_; }  // 0 before the first stop
   uint64_t last_end_processor_ns() const { return last_end_processor_ns_; }  // 0 if not known
   void ResetAfterFork() {
     last_end_ns_ = last_end_processor_ns_ = 0;
+    last_kind_ = Kind::kOther;
   }  // the child's processor time begins at 0
 
   // --- In a cycle. ---
@@ -76,12 +83,13 @@ class CyclePacer {
   uint64_t ExpectedMarkNs(int workers) const {
     return forecast_.MarkNs(ExpectedScanBytes(), workers);
   }
-  double BytesAllocatedWhileMarking(int background_markers) const;
+  double BytesAllocatedWhileMarking(double pace, int background_markers) const;
   bool IsAllocationPressing() const;
   double RunNs() const;
   double ExpectedSlowdownNs(const Tunables& tunables) const;
   double Pace() const;
   void LearnSlowdown(ptrdiff_t cycle_bytes);
+  void LearnExcess(Kind kind, double ns_per_byte);
 
   const Pacer& pacer_;
   const Cycle& cycle_;
@@ -104,6 +112,14 @@ class CyclePacer {
   // How much cycles have slowed the program down, in nanoseconds of processor time for each byte to
   // scan: a mean in which the last one counts a quarter. Less than 0 before the first.
   double slowdown_ = -1;
+  // How much longer the program, with its stops, has taken to allocate a byte before a concurrent
+  // collection than before a stop-parallel one, by pairs of periods that follow each other: the
+  // program goes through phases, in which it allocates at other paces. A mean in which the last
+  // pair counts a quarter. It has what a cycle leaves behind, too: pages that fault again, caches.
+  double excess_ns_per_byte_ = 0;
+  bool is_excess_known_ = false;
+  Kind last_kind_ = Kind::kOther;
+  double last_ns_per_byte_ = 0;
   uint64_t last_end_ns_ = 0;            // end of the last collection; 0 before the first
   uint64_t last_end_processor_ns_ = 0;  // the process's processor time at last_end_ns_
 };

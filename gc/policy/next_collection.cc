@@ -20,7 +20,8 @@ double LossOfCycle(const Measurements& found) {
   const auto allowance = static_cast<double>(found.allowance_bytes);
   const double garbage = found.garbage_in_cycle_bytes > 0 ? found.garbage_in_cycle_bytes : 0;
   const double times = garbage < allowance ? allowance / (allowance - garbage) : 1;
-  return times * found.cycle_ns - found.stop_ns;
+  const double expected = times * found.cycle_ns - found.stop_ns;
+  return expected > found.excess_ns ? expected : found.excess_ns;
 }
 
 namespace {
@@ -47,7 +48,9 @@ Decision Decide(const Tunables& tunables, const Measurements& found) {
   if (found.expected_stop_ns < PauseGoalNs(tunables)) return Stop(Reason::kShortStop);  // K5
   if (!fits) return Stop(Reason::kFastAllocation);                                      // K6
   if (!is_dear) return Concurrent(Reason::kLongStop);                                   // K8
-  const bool is_dear_without_garbage = IsTooMuch(found.cycle_ns - found.stop_ns, found);
+  Measurements without_garbage = found;
+  without_garbage.garbage_in_cycle_bytes = 0;
+  const bool is_dear_without_garbage = IsDear(tunables, without_garbage);
   return Stop(is_dear_without_garbage ? Reason::kDearCycle : Reason::kFastAllocation);  // K7
 }
 

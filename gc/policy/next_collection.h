@@ -107,6 +107,9 @@ struct Measurements {
   // Processor time that a cycle, and that a stop-parallel collection, takes from the program.
   double cycle_ns = 0;
   double stop_ns = 0;
+  // How much more the program has lost by cycles than by stop-parallel collections, for as much
+  // allocation as the allowance; 0 if that is not known.
+  double excess_ns = 0;
   // Processor time of the program from the last stop until the allowance is used up.
   double run_ns = 0;
   LossBudget budget;
@@ -203,7 +206,8 @@ class Schedule {
     is_cycle_wanted_.Set(false);
     is_minor_prepared_.Set(false);
   }
-  // A cycle is over, in which `bytes` were allocated.
+  // A cycle is over, in which `bytes` were allocated, or would have been if nobody had held the
+  // program up.
   void EndCycle(ptrdiff_t bytes);
   void BeginStop() {
     Set({});
