@@ -196,7 +196,7 @@ CHILD_TEST(CycleTest, HugeObjectsMakeNoShortStop) {
 // leaves time for it, and the report says so.
 CHILD_TEST(CycleTest, ACycleIsChosenForAStopThatIsLong) {
   StartCycles(0);
-  testing::g_tunables.automatic = true;
+  testing::g_tunables.automatic = testing::g_tunables.weighs_cost = true;
   testing::g_tunables.short_pause_ns = 16 * kMiB;
   g_roots.assign(2, nullptr);
   const auto reason = [](double ns_per_byte, size_t bytes, uint64_t pause_ns) {
@@ -225,11 +225,13 @@ CHILD_TEST(CycleTest, ACycleIsChosenForAStopThatIsLong) {
   // The marking would take 64 s.
   EXPECT_EQ(reason(1000, 64 * kMiB, 1'000'000), Reason::kFastAllocation);
   EXPECT_FALSE(g_collector.last().concurrent);
-  // The mode concurrent does not ask.
+  // A program that has set the goal is not asked, nor one that has chosen the mode concurrent.
+  testing::g_tunables.weighs_cost = false;
+  EXPECT_EQ(reason(1000, 64 * kMiB, 1'000'000), Reason::kLongStop);
   testing::g_tunables.automatic = false;
   EXPECT_EQ(reason(1000, 64 * kMiB, 1'000'000), Reason::kLongStop);
-  // Nor does a program that asks.
-  testing::g_tunables.automatic = true;
+  // Nor one that asks for a cycle.
+  testing::g_tunables.automatic = testing::g_tunables.weighs_cost = true;
   g_collector.WantCycle();
   g_collector.Advance(0, 0);
   FinishCycle();
@@ -253,7 +255,7 @@ void ExpectChoice(int markers, uint32_t first_write_ns, bool weighs_cost, Reason
     platform::g_machine_costs.SetTracking(first_write_ns, 0);
     g_collector.forecast().SetMarkTimeForTesting(40);
     const bool is_chosen = g_collector.HurryCycle();
-    EXPECT_EQ(is_chosen, IsForConcurrent(expected));
+    EXPECT_EQ(is_chosen, IsForConcurrent(expected)) << markers << " markers, " << first_write_ns;
     if (is_chosen) {
       g_collector.Advance(0, 0);
       ASSERT_TRUE(cycle().IsUnderWay());
@@ -281,7 +283,7 @@ TEST(CycleTest, ACycleThatCostsTheProgramTooMuchIsNotChosen) {
 // cycle after all.
 CHILD_TEST(CycleTest, FastAllocationIsWeighedAgainWhenTheCollectionIsDue) {
   StartCycles(0);
-  testing::g_tunables.automatic = true;
+  testing::g_tunables.automatic = testing::g_tunables.weighs_cost = true;
   testing::g_tunables.short_pause_ns = 1'000'000;
   g_roots.assign(1, nullptr);
   g_roots[0] = Allocate(Kind::kNormal, 64 * kMiB);
