@@ -1,7 +1,12 @@
 // Minor collections: what is young and reachable becomes old, the rest of the young goes, old
 // objects stay until a collection of the whole heap. Each collection is verified: whatever is
 // reachable is marked.
+#include <sys/resource.h>
+
+#include <cstring>
+
 #include "gc/mark/kinds.h"
+#include "platform/costs/machine_costs.h"
 #include "tests/support/changing_graph.h"
 
 namespace gleaner::gc {
@@ -387,6 +392,101 @@ CHILD_TEST(GenerationalTest, WithAFullMarkStack) {
   for (size_t i = 0; i < 40000; ++i) young.push_back(wide[i] = NewNode(i));
   CollectYoung();
   for (Node* node : young) ASSERT_TRUE(IsOld(node));
+}
+
+// Makes faults dear: a first write takes as long as scanning a page `times` times. False where a
+// page is written to without a fault that is its own.
+bool MakeFirstWritesCost(double times) {
+  g_collector.forecast().SetMarkTimeForTesting(1);
+  const auto ns = static_cast<uint64_t>(times * static_cast<double>(alloc::kPageBytes));
+  platform::g_machine_costs.SetTracking(ns, 0);
+  const platform::TrackingTraits& traits = g_collector.writes().tracker().traits();
+  return traits.opened_bytes <= alloc::kPageBytes && !traits.fetch_needs_stopped_world;
+}
+
+// A page that is written all the time is not armed, and what is stored there is found; then it is
+// looked at again.
+CHILD_TEST(GenerationalTest, APageWhoseFaultsAreDearerThanScanningItRests) {
+  std::vector<Node*> old = StartWithOld();
+  const bool rests = MakeFirstWritesCost(3.5);
+  std::vector<uint64_t> written;
+  for (int round = 0; round < 12; ++round) {
+    Node* node = NewNode(100);
+    old[1]->references[0] = node;
+    CollectYoung();
+    ASSERT_TRUE(IsOld(node)) << round;
+    written.push_back(g_collector.writes().written_bytes());
+  }
+  for (size_t round = 0; round < written.size(); ++round) {
+    EXPECT_EQ(written[round] == 0, rests && round % 4 != 0) << round;
+  }
+  // Cheap faults end it when the page is armed next.
+  MakeFirstWritesCost(0.1);
+  for (int round = 0; round < 12; ++round) {
+    old[1]->references[0] = NewNode(100);
+    CollectYoung();
+    EXPECT_TRUE(IsOld(old[1]->references[0]));
+  }
+  EXPECT_NE(g_collector.writes().written_bytes(), 0u);
+}
+
+long MinorFaults() {
+  rusage usage;
+  EXPECT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_minflt;
+}
+
+// Pages of objects that have died are allocated in again, without a fault for each.
+CHILD_TEST(GenerationalTest, PagesWithoutOldObjectsAreDisarmed) {
+  Start();
+  constexpr size_t kPages = 64;
+  constexpr size_t kBytes = kPages * alloc::kPageBytes;
+  MakeFirstWritesCost(0.1);
+  g_roots.assign(1, Allocate(Kind::kNormal, kBytes));
+  void* before = g_roots[0];
+  memset(before, 0, kBytes);
+  CollectAll();
+  g_roots[0] = nullptr;
+  CollectAll();
+  const long faults = MinorFaults();
+  void* after = Allocate(Kind::kNormal, kBytes);
+  ASSERT_EQ(after, before);
+  memset(after, 1, kBytes);
+  EXPECT_LT(MinorFaults() - faults, static_cast<long>(kPages));
+}
+
+// A sample tells what part of the pages the program writes, and nothing is remembered.
+TEST(GenerationalTest, ASampleTellsHowMuchIsWritten) {
+  for (const size_t every : {0, 1, 2, 4}) {
+    EXPECT_CHILD_OK([every] {
+      Start();
+      MakeFirstWritesCost(1);
+      g_tunables.generational = GenerationalMode::kOff;
+      constexpr size_t kBytes = 1024 * alloc::kPageBytes;
+      g_roots.assign(1, Allocate(Kind::kNormal, kBytes));
+      memset(g_roots[0], 0, kBytes);
+      CollectAll();
+      HeapWrites& writes = g_collector.writes();
+      EXPECT_FALSE(writes.KnowsWritten());
+      EXPECT_EQ(writes.ExpectedBytes(1000), 1000) << "all, before it is known";
+      // At most a fourth of the pages, if all of them were written.
+      writes.SampleWorldStopped(writes.FaultNs(kBytes) / 4);
+      ASSERT_FALSE(writes.Remembers());
+      // Of each two or four regions of 64 KiB, one.
+      constexpr size_t kRegion = 64 * kKiB;
+      auto* bytes = static_cast<volatile char*>(g_roots[0]);
+      const long faults = MinorFaults();
+      for (size_t region = 0; every != 0 && region < kBytes / kRegion; region += every) {
+        for (size_t i = 0; i < kRegion; i += 4 * kKiB) bytes[region * kRegion + i] = 0;
+      }
+      EXPECT_LE(MinorFaults() - faults, static_cast<long>(kBytes / (4 * kKiB)) / 4 + 64);
+      CollectAll();
+      ASSERT_TRUE(writes.KnowsWritten());
+      const double part = every == 0 ? 0 : 1.0 / static_cast<double>(every);
+      EXPECT_NEAR(writes.ExpectedBytes(1000), 1000 * part, 150);
+      EXPECT_EQ(writes.TakeSampleNs(), 0) << "the collection has taken it";
+    });
+  }
 }
 
 }  // namespace
