@@ -170,6 +170,7 @@ Collector::Collection Collector::Prepare(Cause cause) {
   report.cause = cause;
   report.number = collections() + 1;
   collection.reason = schedule_.decision().reason;
+  collection.price = schedule_.decision().price;
   report.expected_ns = cycle_pacer_.ExpectedStopNs();
   if (tunables.concurrent_mark) {
     const Measurements found = Measure(tunables);
@@ -436,6 +437,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   } else if (report->cause == Cause::kAllocation && collection->reason != Reason::kYoungDie &&
              report->concurrent == IsForConcurrent(collection->reason)) {
     report->reason = collection->reason;
+    report->price = collection->price;
   }
   report->overrun = report->concurrent && collection->is_early;
   if (report->concurrent) {

@@ -57,6 +57,7 @@ struct CycleReport {
   // Before the collection: how long it was expected to stop the program; if concurrent, how long a
   // stop-parallel one.
   uint64_t expected_ns = 0;
+  double price = 0;  // Decision::price, if it is of the kind that was decided
 };
 
 enum class CollectionKind : uint8_t { kStopParallel, kConcurrent, kOverrun, kMinor };
@@ -196,6 +197,7 @@ class Collector {
     uint64_t sweep_thread_ns = 0;       // the thread's before the sweep
     uint64_t bytes_in_cycle = 0;        // allocated while the cycle was under way
     uint64_t young_bytes = 0;           // allocated since the last collection, net
+    double price = 0;                   // Decision::price
     Reason reason = Reason::kOnlyKind;  // of the kind that was chosen; it may not have come to that
     // A concurrent cycle would have been possible in place of this collection.
     bool cycle_was_possible = false;

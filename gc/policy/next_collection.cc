@@ -4,9 +4,11 @@ namespace gleaner::gc {
 
 namespace {
 
-constexpr Decision Stop(Reason reason) { return {NextCollection::kStop, reason, true}; }
-constexpr Decision Concurrent(Reason reason) {
-  return {NextCollection::kConcurrent, reason, false};
+constexpr Decision Stop(Reason reason, double price = 0) {
+  return {NextCollection::kStop, reason, true, price};
+}
+constexpr Decision Concurrent(Reason reason, double price = 0) {
+  return {NextCollection::kConcurrent, reason, false, price};
 }
 
 }  // namespace
@@ -37,21 +39,23 @@ bool IsDear(const Tunables& tunables, const Measurements& found) {
 }
 
 Decision Decide(const Tunables& tunables, const Measurements& found) {
-  if (!tunables.concurrent_mark) return {NextCollection::kStop, Reason::kOnlyKind, false};  // K1
-  if (found.is_cycle_wanted) return Concurrent(Reason::kAsked);                             // K2
+  if (!tunables.concurrent_mark) return {NextCollection::kStop, Reason::kOnlyKind, false, 0};  // K1
+  if (found.is_cycle_wanted) return Concurrent(Reason::kAsked);                                // K2
   const bool fits = !tunables.weighs_cost || FitsIntoAllowance(found);
   const bool is_dear = fits && IsDear(tunables, found);
   if (found.is_minor_next && (!found.is_minor_long || !fits || is_dear)) {
-    return {NextCollection::kMinor, Reason::kYoungDie, true};  // K3
+    return {NextCollection::kMinor, Reason::kYoungDie, true, 0};  // K3
   }
   if (tunables.automatic && found.is_near_limit) return Stop(Reason::kMemoryLimit);     // K4
   if (found.expected_stop_ns < PauseGoalNs(tunables)) return Stop(Reason::kShortStop);  // K5
   if (!fits) return Stop(Reason::kFastAllocation);                                      // K6
-  if (!is_dear) return Concurrent(Reason::kLongStop);                                   // K8
+  const double loss = LossOfCycle(found);
+  const double price = loss > 0 && found.run_ns > 0 ? loss / found.run_ns : 0;
+  if (!is_dear) return Concurrent(Reason::kLongStop, price);  // K8
   Measurements without_garbage = found;
   without_garbage.garbage_in_cycle_bytes = 0;
   const bool is_dear_without_garbage = IsDear(tunables, without_garbage);
-  return Stop(is_dear_without_garbage ? Reason::kDearCycle : Reason::kFastAllocation);  // K7
+  return Stop(is_dear_without_garbage ? Reason::kDearCycle : Reason::kFastAllocation, price);  // K7
 }
 
 void Schedule::EndCycle(ptrdiff_t bytes) {

@@ -90,6 +90,9 @@ struct Decision {
   NextCollection next = NextCollection::kUndecided;
   Reason reason = Reason::kOnlyKind;
   bool stands = false;  // until the next stop
+  // The part of the program's time that keeping the pause goal by a cycle costs, as far as a cycle
+  // was weighed; else 0. It may be more than 1.
+  double price = 0;
 };
 
 // What Decide needs to know beside the settings. All times are in nanoseconds; those of processors

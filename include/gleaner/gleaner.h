@@ -115,6 +115,10 @@ struct gleaner_choice {
   uint64_t expected_ns; /* how long it was expected to stop the program; if it marked concurrently,
                            how long a stop-parallel one was expected to */
   uint64_t actual_ns;   /* how long it stopped the program */
+  uint64_t price_permille; /* what concurrent marking was expected to cost the program more than a
+                              stop, in thousandths of its processor time; at most 10^9. 0: nothing,
+                              or it was not weighed. Up to 100 it is paid to keep the pause goal,
+                              and any price if the program has set the goal */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_choice)) bytes of *choice, with `size` the

@@ -162,6 +162,7 @@ size_t gleaner_get_choice(gleaner_choice* choice, size_t size) {
     all.reason = NameOf(last.reason);
     all.expected_ns = last.expected_ns;
     all.actual_ns = last.pause.all_ns;
+    all.price_permille = last.price < 1e6 ? static_cast<uint64_t>(1000 * last.price) : 1000000000;
   }
   return CopyOut(choice, size, &all, sizeof all);
 }

@@ -65,8 +65,12 @@ void PrintCollection() {
       : r.concurrent ? ", concurrent"
                      : "");
   if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
-    Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n", AsNumber(r.number),
-        NameOf(r.reason), Ms(r.expected_ns));
+    char price[64] = "";
+    if (r.price > 0) {
+      snprintf(price, sizeof price, "; a cycle costs %.1f %% of the program's time", 100 * r.price);
+    }
+    Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms%s\n", AsNumber(r.number),
+        NameOf(r.reason), Ms(r.expected_ns), price);
   }
 }
 

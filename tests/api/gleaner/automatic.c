@@ -72,6 +72,7 @@ static void check_choice(void) {
   GC_gcollect();
   CHECK_EQ(gleaner_get_choice(&choice, sizeof choice), sizeof choice);
   CHECK_EQ(strcmp(choice.reason, "only kind"), 0);
+  CHECK_EQ(choice.price_permille, 0);
 }
 
 static struct gleaner_modes get_modes(void) {

@@ -219,6 +219,22 @@ TEST(NextCollectionTest, TheRuleToldFromTheKinds) {
   for (const int times : seen) EXPECT_GT(times, 100);
 }
 
+TEST(NextCollectionTest, TheGoalsPriceIsTold) {
+  Measurements m = LongStop();
+  EXPECT_EQ(Decide(Automatic(), m).price, 0) << "a cycle costs nothing";
+  m.cycle_ns = 0.25e9;
+  m.stop_ns = 0.2e9;
+  EXPECT_DOUBLE_EQ(Decide(Automatic(), m).price, 0.05);
+  m.cycle_ns = 2.2e9;
+  EXPECT_DOUBLE_EQ(Decide(Automatic(), m).price, 2);
+  m.run_ns = 0;
+  EXPECT_EQ(Decide(Automatic(), m).price, 0) << "not known";
+  m = LongStop();
+  m.cycle_ns = 1e9;
+  m.expected_stop_ns = 0;
+  EXPECT_EQ(Decide(Automatic(), m).price, 0) << "not weighed";
+}
+
 // Machines whose faults cost 0.5 to 200 us, with 1, 2 and 64 processors, and heaps of 1 MB to 100
 // GB. A program that keeps one processor busy, or all, allocates its heap's size in a second for
 // each GB and writes a hundredth, or all, of its heap in a cycle. Marking takes a nanosecond a
