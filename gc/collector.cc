@@ -174,7 +174,7 @@ Collector::Collection Collector::Prepare(Cause cause) {
   report.expected_ns = cycle_pacer_.ExpectedStopNs();
   if (tunables.concurrent_mark) {
     const Measurements found = Measure(tunables);
-    collection.cycle_was_possible = FitsIntoAllowance(found) && !IsDear(tunables, found);
+    collection.cycle_was_possible = IsCycleGood(tunables, found);
   }
   return collection;
 }
@@ -220,7 +220,9 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   // Which kind comes next is decided later, or at the end of this stop.
   PacerConfig config = collection->tunables.pacer;
   if (collection->tunables.automatic) {
-    config.early &= collection->report.concurrent || IsForConcurrent(collection->reason);
+    const bool is_stop_long = collection->report.expected_ns >= PauseGoalNs(collection->tunables);
+    config.early &= collection->report.concurrent || IsForConcurrent(collection->reason) ||
+                    (collection->cycle_was_possible && is_stop_long);
   }
   pacer_.Configure(config);
   resident_at_sweep_ = alloc::ResidentBytes();
@@ -498,9 +500,13 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
         outcome.young_bytes > outcome.freed_bytes ? outcome.young_bytes - outcome.freed_bytes : 0;
     outcome.minor_stop_ns = forecast_.StopNs(kept + static_cast<uint64_t>(written), pool_.size(),
                                              resident_at_sweep_ >> alloc::kPageShift);
+    // Pages whose faults take longer rest (HeapWrites::PageMemory).
+    const double faults = writes_.FaultNs(static_cast<uint64_t>(written));
+    const double max = 2 * static_cast<double>(forecast_.MarkNs(static_cast<uint64_t>(written), 1));
     outcome.minor_cost_ns = static_cast<double>(cost_of(outcome.minor_stop_ns)) +
-                            writes_.FaultNs(static_cast<uint64_t>(written));
+                            (faults < max || !writes_.KnowsWritten() ? faults : max);
     outcome.are_faults_known = writes_.KnowsWritten();
+    outcome.is_sampled = writes_.TakeCounted();
     generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;

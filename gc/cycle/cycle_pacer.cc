@@ -87,12 +87,11 @@ Measurements CyclePacer::Measure(const Tunables& tunables) const {
   if (busy > pool_.size()) busy = pool_.size();
   Measurements found;
   found.expected_stop_ns = ExpectedStopNs();
-  found.allowance_bytes = pacer_.allowance();
   found.garbage_in_cycle_bytes =
       (1 - forecast_.growth()) * BytesAllocatedWhileMarking(Pace(), tunables.background_markers);
   found.cycle_ns = ExpectedSlowdownNs(tunables);
   found.stop_ns = busy * static_cast<double>(found.expected_stop_ns);
-  found.excess_ns = busy * excess_ns_per_byte_ * static_cast<double>(found.allowance_bytes);
+  found.excess_ns = busy * excess_ns_per_byte_ * static_cast<double>(pacer_.allowance());
   found.run_ns = RunNs();
   found.budget = budget_;
   return found;
@@ -134,24 +133,31 @@ ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
   LearnSlowdown(bytes);
   if (tunables.weighs_cost) {
     // What the pause goal is worth is no loss.
-    const Measurements found = Measure(tunables);
+    Measurements found = Measure(tunables);
+    found.allowance_bytes = pacer_.allowance();
     budget_.AddLoss(LossOfCycle(found) - found.run_ns / kGoalPrice);
   }
   return bytes;
 }
 
 ptrdiff_t CyclePacer::UnthrottledBytes() const {
-  return static_cast<ptrdiff_t>(BytesAllocatedWhileMarking(pace_before_, background_markers_));
+  const double bytes = BytesAllocatedWhileMarking(pace_before_, background_markers_);
+  const ptrdiff_t max = pacer_.allowance();
+  return bytes < static_cast<double>(max) ? static_cast<ptrdiff_t>(bytes) : max;
 }
 
 void CyclePacer::LearnExcess(Kind kind, double ns_per_byte) {
   const bool is_pair = kind != last_kind_ && kind != Kind::kOther && last_kind_ != Kind::kOther;
   if (is_pair) {
-    const double more = ns_per_byte - last_ns_per_byte_;
-    const double excess = kind == Kind::kConcurrent ? more : -more;
+    const double by_cycle = kind == Kind::kConcurrent ? ns_per_byte : last_ns_per_byte_;
+    const double by_stop = kind == Kind::kConcurrent ? last_ns_per_byte_ : ns_per_byte;
+    // A program that takes more than twice as long does something else.
+    const double excess = by_cycle < 2 * by_stop ? by_cycle - by_stop : by_stop;
     excess_ns_per_byte_ =
         is_excess_known_ ? excess_ns_per_byte_ + (excess - excess_ns_per_byte_) / 4 : excess;
     is_excess_known_ = true;
+  } else if (kind != Kind::kOther) {
+    excess_ns_per_byte_ -= excess_ns_per_byte_ / 8;
   }
   last_kind_ = kind;
   last_ns_per_byte_ = ns_per_byte;
@@ -159,11 +165,17 @@ void CyclePacer::LearnExcess(Kind kind, double ns_per_byte) {
 
 void CyclePacer::EndStop(Kind kind, uint64_t allocated_bytes, uint64_t end_ns,
                          bool processor_clocks) {
-  const bool is_first = last_end_ns_ == 0 || allocated_bytes == 0;
-  const double took = is_first ? 0 : static_cast<double>(end_ns - last_end_ns_);
-  LearnExcess(is_first ? Kind::kOther : kind, took / static_cast<double>(allocated_bytes + 1));
+  const uint64_t processor_ns = processor_clocks ? platform::ProcessorNs() : 0;
+  if (last_end_ns_ != 0 && last_end_processor_ns_ != 0 && processor_ns != 0) {
+    const uint64_t took = end_ns - last_end_ns_;
+    // A program that waits tells nothing, nor does a period that has ended early.
+    const bool waits = 2 * (processor_ns - last_end_processor_ns_) < took;
+    const bool is_short = 4 * allocated_bytes < static_cast<uint64_t>(pacer_.allowance());
+    LearnExcess(waits || is_short ? Kind::kOther : kind,
+                static_cast<double>(took) / static_cast<double>(allocated_bytes + 1));
+  }
   last_end_ns_ = end_ns;
-  last_end_processor_ns_ = processor_clocks ? platform::ProcessorNs() : 0;
+  last_end_processor_ns_ = processor_ns;
 }
 
 double CyclePacer::PartUsed(size_t finalizable) const {

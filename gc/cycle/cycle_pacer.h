@@ -115,7 +115,9 @@ class CyclePacer {
   // How much longer the program, with its stops, has taken to allocate a byte before a concurrent
   // collection than before a stop-parallel one, by pairs of periods that follow each other: the
   // program goes through phases, in which it allocates at other paces. A mean in which the last
-  // pair counts a quarter. It has what a cycle leaves behind, too: pages that fault again, caches.
+  // pair counts a quarter, and which loses an eighth at each collection that makes no pair. It has
+  // what a cycle leaves behind, too: pages that fault again, caches. Periods in which the program
+  // waits, or that end early, do not count.
   double excess_ns_per_byte_ = 0;
   bool is_excess_known_ = false;
   Kind last_kind_ = Kind::kOther;

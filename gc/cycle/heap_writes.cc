@@ -52,26 +52,9 @@ class Arming {
   PageNumber end_;  // of the last page added
 };
 
-// Disarms pages that are added in the order of their numbers, in ranges.
-class Disarming {
- public:
-  explicit Disarming(platform::WriteTracking* tracker) : tracker_(*tracker) {}
-  void Add(PageNumber page) {
-    if (page != end_) {
-      Finish();
-      begin_ = page;
-    }
-    end_ = page + 1;
-  }
-  void Finish() {
-    if (begin_ != end_) tracker_.Disarm(g_space.AddressOfPage(begin_), g_space.AddressOfPage(end_));
-    begin_ = end_;
-  }
-
- private:
-  platform::WriteTracking& tracker_;
-  PageNumber begin_ = 0;
-  PageNumber end_ = 0;
+struct PageRun {
+  PageNumber begin = 0;
+  PageNumber end = 0;
 };
 
 // Whether the page has objects, and is no current page of a thread.
@@ -125,13 +108,21 @@ void HeapWrites::CloseTracker() {
   tracker_.Close();
   Forget();
   serves_cycles_.Store(false, memory_order_relaxed);  // publishes nothing
-  to_disarm_ = 0;
-  opened_ = lost_ = is_sampling_ = false;
+  ForgetArmed();
+  opened_ = lost_ = false;
+}
+
+void HeapWrites::ForgetArmed() {
+  to_disarm_ = armed_by_cycle_ = 0;
+  is_sampling_ = false;
+  for (size_t page = 0; page < memory_.committed(); ++page) {
+    memory_[page].memory = kNothingOld;
+    memory_[page].is_armed = false;
+  }
 }
 
 void HeapWrites::ResetAfterFork() {
-  to_disarm_ = 0;
-  is_sampling_ = false;
+  ForgetArmed();
   tracker_.ResetInChild();
   Forget();
 }
@@ -149,7 +140,7 @@ bool HeapWrites::Cover(PageNumber end) {
 
 bool HeapWrites::Arm(PageNumber begin, PageNumber end) {
   if (!Cover(end)) return false;
-  is_sampling_ = false;  // all pages are armed anew
+  CountSample();  // all pages are armed anew
   Arming arming(&tracker_, begin, FaultNs(alloc::kPageBytes));
   const bool arms_all = !tracker_.traits().unarmed_is_dirty;
   bool armed = true;
@@ -192,68 +183,39 @@ void HeapWrites::FetchLastWorldStopped(PageNumber end) {
   tracker_.FinishRound();
 }
 
+void HeapWrites::DisarmBelow(PageNumber end) {
+  armed_by_cycle_ = end;
+  if (end == 0 || end > to_disarm_) to_disarm_ = end;
+}
+
 bool HeapWrites::DisarmSome() {
-  if (to_disarm_ == 0) return false;
+  if (to_disarm_ == 0 || !IsTracking()) return false;
   const PageNumber begin = to_disarm_ > kArmPages ? to_disarm_ - kArmPages : 0;
-  tracker_.Disarm(g_space.AddressOfPage(begin), g_space.AddressOfPage(to_disarm_));
+  PageRun run;
+  const auto disarm = [this, &run] {
+    if (run.begin != run.end) {
+      tracker_.Disarm(g_space.AddressOfPage(run.begin), g_space.AddressOfPage(run.end));
+    }
+  };
+  for (PageNumber page = begin; page < to_disarm_; ++page) {
+    bool is_armed = page < armed_by_cycle_;
+    if (page < memory_.committed()) {
+      PageMemory& memory = memory_[page];
+      if (memory.memory == kTracked || memory.memory == kSampled) continue;
+      is_armed |= memory.is_armed;
+      memory.is_armed = false;
+    }
+    if (!is_armed) continue;
+    if (page != run.end) {
+      disarm();
+      run.begin = page;
+    }
+    run.end = page + 1;
+  }
+  disarm();
   to_disarm_ = begin;
+  if (begin == 0) armed_by_cycle_ = 0;
   return begin != 0;
-}
-
-void HeapWrites::SampleWorldStopped(double max_ns) {
-  const PageNumber end = EndCommitted(Space::kScanned);
-  if (max_ns <= 0 || !CoverMemory(end)) return;
-  // Writes cluster, so a sample has runs of pages, of which 64 tell the part that is written to a
-  // sixteenth. The first page is another one each time.
-  constexpr PageNumber kRun = 4;
-  constexpr PageNumber kMaxRuns = 64;
-  const double all_ns = FaultNs(uint64_t{end} * alloc::kPageBytes);
-  const double max_part = max_ns < all_ns ? max_ns / all_ns : 1;
-  const double runs = max_part * end / kRun < kMaxRuns ? max_part * end / kRun : kMaxRuns;
-  if (runs < 1) return;
-  const auto stride = static_cast<PageNumber>(end / runs) + kRun;
-  sample_begin_ = (sample_begin_ + kRun) % stride;
-  Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
-  bool armed = true;
-  for (PageNumber page = sample_begin_; page < end && armed; ++page) {
-    if ((page - sample_begin_) % stride >= kRun || MemoryOf(page, true) != kTracked) continue;
-    memory_[page].memory = kSampled;
-    memory_[page].is_armed = true;
-    armed = arming.Add(page);
-  }
-  is_sampling_ = true;
-  if (armed && arming.Finish() && tracker_.FinishRound()) return;
-  Refuse(tracker_.refusal());
-  LoseTracker();
-}
-
-void HeapWrites::CountSampleWorldStopped() {
-  if (!is_sampling_) return;
-  is_sampling_ = false;
-  uint64_t sampled = 0;
-  uint64_t written = 0;
-  for (size_t i = 0; i < memory_.committed(); ++i) {
-    if (memory_[i].memory != kSampled) continue;
-    const auto page = static_cast<PageNumber>(i);
-    sampled += alloc::kPageBytes;
-    written += tracker_.FetchLast(
-        g_space.AddressOfPage(page), g_space.AddressOfPage(page + 1), [](void*, Addr, Addr) {},
-        nullptr);
-  }
-  tracker_.FinishRound();
-  if (sampled == 0) return;
-  written_part_ = static_cast<double>(written) / static_cast<double>(sampled);
-  sample_ns_ += FaultNs(written);
-}
-
-void HeapWrites::ForgetWorldStopped() {
-  if (IsTracking()) CountSampleWorldStopped();
-  Forget();
-  for (size_t page = 0; page < memory_.committed(); ++page) {
-    if (memory_[page].is_armed && to_disarm_ <= page)
-      to_disarm_ = static_cast<PageNumber>(page + 1);
-    memory_[page].memory = kNothingOld;
-  }
 }
 
 HeapWrites::Memory HeapWrites::MemoryOf(PageNumber page, bool swept) {
@@ -280,11 +242,70 @@ bool HeapWrites::CoverMemory(PageNumber end) {
   return false;
 }
 
+void HeapWrites::SampleWorldStopped(double max_ns) {
+  const PageNumber end = EndCommitted(Space::kScanned);
+  // Where arming is for the whole process, all pages would fault.
+  if (max_ns <= 0 || tracker_.traits().fetch_needs_stopped_world || !CoverMemory(end)) return;
+  // Writes cluster, so a sample has runs of pages, of which 64 tell the part that is written to a
+  // sixteenth. The first page is another one each time.
+  constexpr PageNumber kRun = 4;
+  constexpr PageNumber kMaxRuns = 64;
+  const double all_ns = FaultNs(uint64_t{end} * alloc::kPageBytes);
+  const double max_part = max_ns < all_ns ? max_ns / all_ns : 1;
+  const double runs = max_part * end / kRun < kMaxRuns ? max_part * end / kRun : kMaxRuns;
+  if (runs < 1) return;
+  const auto stride = static_cast<PageNumber>(end / runs) + kRun;
+  sample_begin_ = (sample_begin_ + kRun) % stride;
+  Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
+  bool armed = true;
+  for (PageNumber page = sample_begin_; page < end && armed; ++page) {
+    if ((page - sample_begin_) % stride >= kRun || MemoryOf(page, true) != kTracked) continue;
+    memory_[page].memory = kSampled;
+    memory_[page].is_armed = true;
+    armed = arming.Add(page);
+  }
+  is_sampling_ = true;
+  if (armed && arming.Finish()) return;
+  Refuse(tracker_.refusal());
+  LoseTracker();
+}
+
+void HeapWrites::CountSample() {
+  if (!is_sampling_ || !IsTracking()) return;
+  is_sampling_ = false;
+  uint64_t sampled = 0;
+  uint64_t written = 0;
+  for (size_t i = 0; i < memory_.committed(); ++i) {
+    if (memory_[i].memory != kSampled) continue;
+    const auto page = static_cast<PageNumber>(i);
+    sampled += alloc::kPageBytes;
+    written += tracker_.FetchLast(
+        g_space.AddressOfPage(page), g_space.AddressOfPage(page + 1), [](void*, Addr, Addr) {},
+        nullptr);
+    memory_[i].memory = kNothingOld;
+    if (to_disarm_ <= page) to_disarm_ = page + 1;
+  }
+  if (sampled == 0) return;
+  has_counted_ = true;
+  written_part_ = static_cast<double>(written) / static_cast<double>(sampled);
+  sample_ns_ += FaultNs(written);
+}
+
+void HeapWrites::ForgetWorldStopped() {
+  CountSample();
+  Forget();
+  for (size_t page = 0; page < memory_.committed(); ++page) {
+    if (memory_[page].is_armed && to_disarm_ <= page)
+      to_disarm_ = static_cast<PageNumber>(page + 1);
+    memory_[page].memory = kNothingOld;
+  }
+}
+
 void HeapWrites::RememberWorldStopped(bool swept) {
   const PageNumber end = EndCommitted(Space::kScanned);
   if (!CoverMemory(end)) return;
+  resting_bytes_ = 0;
   Arming arming(&tracker_, 0, FaultNs(alloc::kPageBytes));
-  Disarming disarming(&tracker_);
   bool armed = true;
   for (PageNumber page = 0; page < end && armed; ++page) {
     PageMemory& memory = memory_[page];
@@ -293,21 +314,19 @@ void HeapWrites::RememberWorldStopped(bool swept) {
     if (memory.memory == kTracked && memory.rests != 0) {
       --memory.rests;
       memory.memory = kCountsAsWritten;
+      resting_bytes_ += alloc::kPageBytes;
     }
     if (memory.memory == kTracked) {
       if (!was_tracked) armed = arming.Add(page);
       memory.is_armed = true;
-    } else if (memory.is_armed || page < to_disarm_) {
-      disarming.Add(page);
-      memory.is_armed = false;
+    } else if (memory.is_armed && page >= to_disarm_) {
+      to_disarm_ = page + 1;  // after the stop
     }
   }
-  disarming.Finish();
   if (!armed || !arming.Finish() || !tracker_.FinishRound()) {
     Refuse(tracker_.refusal());
     return LoseTracker();
   }
-  to_disarm_ = 0;
   remembers_ = true;
 }
 

@@ -84,12 +84,19 @@ class HeapWrites {
   bool KnowsWritten() const { return written_part_ >= 0; }
   // A minor collection is over, in whose period `bytes` were tracked.
   void LearnWritten(uint64_t bytes) {
-    const double part = static_cast<double>(written_bytes()) / static_cast<double>(bytes + 1);
+    const auto written = static_cast<double>(written_bytes() + resting_bytes_);
+    const double part = written / static_cast<double>(bytes + 1);
     written_part_ = part < 1 ? part : 1;
   }
   // Finds out how much that is, by tracking some of the pages, evenly, until the next collection of
   // the whole heap: as many as make the program lose at most `max_ns`. Nothing is remembered.
   void SampleWorldStopped(double max_ns);
+  // Whether a sample has been counted; once.
+  bool TakeCounted() {
+    const bool counted = has_counted_;
+    has_counted_ = false;
+    return counted;
+  }
   // What the last sample has cost the program, in nanoseconds; once.
   double TakeSampleNs() {
     const double ns = sample_ns_;
@@ -132,7 +139,7 @@ class HeapWrites {
   // workers claim. All workers take part if the tracker allows it.
   void FetchLastWorldStopped(alloc::PageNumber end);
   // Pages below `end` may be armed, and need not be.
-  void DisarmBelow(alloc::PageNumber end) { to_disarm_ = end; }
+  void DisarmBelow(alloc::PageNumber end);
   // Disarms a piece of these pages. False when none is left.
   bool DisarmSome();
 
@@ -170,17 +177,20 @@ class HeapWrites {
   // scanning it has cost as much as the faults did. So this costs at most twice what knowing would.
   //
   // A page stays armed when its objects die, and is a fault's cost for nothing when it is allocated
-  // in again. So a page that is armed and need not be is disarmed.
+  // in again. So a page that is armed and need not be is disarmed after the stop.
   struct PageMemory {
     Memory memory;
-    bool is_armed;  // by RememberWorldStopped, and not disarmed since by it
+    bool is_armed;  // for a minor collection or a sample, and not disarmed since
     uint8_t rests;  // collections for which the page is not armed
   };
   bool Open(platform::TrackingKind kind);
   // Commits the table of pages. False, and the tracker is lost, if there is no memory for it.
   bool CoverMemory(alloc::PageNumber end);
   static Memory MemoryOf(alloc::PageNumber page, bool swept);
-  void CountSampleWorldStopped();
+  // Ends the sample, if there is one.
+  void CountSample();
+  // No page is armed.
+  void ForgetArmed();
   // Commits tables for pages up to `end`.
   bool Cover(alloc::PageNumber end);
   static void FetchPieces(void* writes, int worker);
@@ -201,10 +211,13 @@ class HeapWrites {
   alloc::ReservedArray<PageMemory> memory_;
   double rests_per_byte_ = 0;  // that is written
   alloc::PageNumber sample_begin_ = 0;
+  bool has_counted_ = false;                    // TakeCounted
   bool is_sampling_ = false;                    // there may be pages that are kSampled
   double written_part_ = -1;                    // ExpectedBytes; less than 0: not known
   double sample_ns_ = 0;                        // TakeSampleNs
   alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
+  alloc::PageNumber armed_by_cycle_ = 0;        // pages below may be armed by the last cycle
+  uint64_t resting_bytes_ = 0;                  // of pages that rest since the last collection
   platform::Count<uint64_t> written_bytes_{0};  // fetched in this period
   // Of the last fetch: its end, and the pieces that FetchPieces claims.
   alloc::PageNumber fetch_end_ = 0;

@@ -8,7 +8,7 @@ void Generations::LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes
   max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
   minors_ = 0;
   minor_stop_ns_ = outcome.minor_stop_ns;
-  const bool was_sampled = wants_sample_ && outcome.are_faults_known;
+  const bool was_sampled = wants_sample_ && outcome.is_sampled;
   if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
   const bool most_die =
       outcome.young_bytes != 0 && outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
@@ -18,7 +18,10 @@ void Generations::LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes
   wants_minor_ =
       ((may && mode_ == GenerationalMode::kAlways) || (may_try && is_worth && MayLoseAgain())) &&
       IsShortEnough();
-  wants_sample_ = may_try && !wants_minor_ && !is_worth && !was_sampled;
+  // That all memory is written may be why it does not pay, or is expected to take too long.
+  const bool may_be_wrong =
+      !is_worth || (!outcome.are_faults_known && !was_minor_ && !IsShortEnough());
+  wants_sample_ = budget_ != nullptr && may_try && !wants_minor_ && !was_sampled && may_be_wrong;
   if (was_sampled && may_try && !is_worth) Rest();
 }
 

@@ -43,6 +43,7 @@ class Generations {
     uint64_t minor_stop_ns = 0;
     double minor_cost_ns = 0;      // processor time of the program, with its write faults
     bool are_faults_known = true;  // else they are those of all memory that is tracked
+    bool is_sampled = false;       // a sample that was wanted has been counted
   };
   // A collection of the whole heap is over. `allowance_bytes`: until the next collection.
   void LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes);

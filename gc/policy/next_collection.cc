@@ -21,7 +21,9 @@ bool FitsIntoAllowance(const Measurements& found) {
 double LossOfCycle(const Measurements& found) {
   const auto allowance = static_cast<double>(found.allowance_bytes);
   const double garbage = found.garbage_in_cycle_bytes > 0 ? found.garbage_in_cycle_bytes : 0;
-  const double times = garbage < allowance ? allowance / (allowance - garbage) : 1;
+  const double times = garbage * kMaxRunwayShare < allowance ? allowance / (allowance - garbage)
+                       : allowance > 0                       ? kMaxRunwayShare
+                                                             : 1;
   const double expected = times * found.cycle_ns - found.stop_ns;
   return expected > found.excess_ns ? expected : found.excess_ns;
 }
@@ -36,6 +38,10 @@ bool IsTooMuch(double loss_ns, const Measurements& found) {
 
 bool IsDear(const Tunables& tunables, const Measurements& found) {
   return tunables.weighs_cost && IsTooMuch(LossOfCycle(found), found);
+}
+
+bool IsCycleGood(const Tunables& tunables, const Measurements& found) {
+  return (!tunables.weighs_cost || FitsIntoAllowance(found)) && !IsDear(tunables, found);
 }
 
 Decision Decide(const Tunables& tunables, const Measurements& found) {

@@ -152,6 +152,9 @@ double LossOfCycle(const Measurements& found);
 // costs".
 bool IsDear(const Tunables& tunables, const Measurements& found);
 
+// Whether a cycle is possible, and not dear.
+bool IsCycleGood(const Tunables& tunables, const Measurements& found);
+
 // The pause goal is kept where that costs the program at most 1/kGoalPrice of its time, unless the
 // program has set it: then at any price.
 inline constexpr double kGoalPrice = 10;
@@ -197,6 +200,7 @@ class Schedule {
     found->is_cycle_wanted = IsCycleWanted();
     found->is_minor_next = IsMinorNext();
     found->is_minor_long = IsMinorLong();
+    found->allowance_bytes = pacer_.allowance();
     found->is_near_limit = pacer_.IsNearLimit();
   }
   void Set(const Decision& decision) {

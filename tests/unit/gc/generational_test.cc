@@ -489,5 +489,57 @@ TEST(GenerationalTest, ASampleTellsHowMuchIsWritten) {
   }
 }
 
+// Pages that need not be armed are disarmed after the stop, a piece at a time; not those of a
+// sample, nor those whose writes are remembered.
+CHILD_TEST(GenerationalTest, WhatIsSampledOrRememberedStaysArmed) {
+  Start();
+  MakeFirstWritesCost(1);
+  constexpr size_t kBytes = 256 * alloc::kPageBytes;
+  g_roots.assign(1, Allocate(Kind::kNormal, kBytes));
+  auto** words = static_cast<void**>(g_roots[0]);
+  memset(static_cast<void*>(words), 0, kBytes);
+  HeapWrites& writes = g_collector.writes();
+  CollectAll();
+  ASSERT_TRUE(writes.Remembers());
+  writes.DisarmBelow(EndCommitted(alloc::Space::kScanned));
+  while (writes.DisarmSome()) {
+  }
+  Node* young = NewNode(1);
+  words[kBytes / sizeof(void*) - 1] = young;
+  CollectYoung();
+  EXPECT_TRUE(IsOld(young));
+
+  g_tunables.generational = GenerationalMode::kOff;
+  CollectAll();
+  EXPECT_FALSE(writes.Remembers());
+  writes.SampleWorldStopped(writes.FaultNs(kBytes));
+  writes.DisarmBelow(EndCommitted(alloc::Space::kScanned));
+  while (writes.DisarmSome()) {
+  }
+  CollectAll();
+  ASSERT_TRUE(writes.TakeCounted() || writes.KnowsWritten());
+  EXPECT_EQ(writes.ExpectedBytes(1000), 0) << "nothing was written";
+}
+
+// Of a tracker that is closed no page is armed.
+CHILD_TEST(GenerationalTest, AnotherTrackerHasNothingToDisarm) {
+  std::vector<Node*> old = StartWithOld();
+  HeapWrites& writes = g_collector.writes();
+  CollectYoung();
+  const platform::TrackingKind kind = writes.tracker().kind();
+  writes.CloseTracker();
+  EXPECT_FALSE(writes.DisarmSome());
+  CollectAll();
+  EXPECT_FALSE(writes.DisarmSome());
+  ASSERT_TRUE(writes.OpenForMinors(kind));
+  EXPECT_FALSE(writes.DisarmSome());
+  CollectAll();
+  ASSERT_TRUE(writes.Remembers());
+  Node* node = NewNode(1);
+  old[1]->references[0] = node;
+  CollectYoung();
+  EXPECT_TRUE(IsOld(node));
+}
+
 }  // namespace
 }  // namespace gleaner::gc

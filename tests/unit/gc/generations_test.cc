@@ -150,7 +150,7 @@ Generations::Outcome Foretold(uint64_t minor_stop_ns, double minor_cost_ns, bool
   Generations::Outcome full = kFull;
   full.minor_stop_ns = minor_stop_ns;
   full.minor_cost_ns = minor_cost_ns;
-  full.are_faults_known = are_faults_known;
+  full.are_faults_known = full.is_sampled = are_faults_known;
   return full;
 }
 
