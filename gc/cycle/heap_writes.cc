@@ -201,7 +201,7 @@ bool HeapWrites::DisarmSome() {
     bool is_armed = page < armed_by_cycle_;
     if (page < memory_.committed()) {
       PageMemory& memory = memory_[page];
-      if (memory.memory == kTracked || memory.memory == kSampled) continue;
+      if (memory.memory == kTracked || memory.memory == kInSample) continue;
       is_armed |= memory.is_armed;
       memory.is_armed = false;
     }
@@ -260,7 +260,7 @@ void HeapWrites::SampleWorldStopped(double max_ns) {
   bool armed = true;
   for (PageNumber page = sample_begin_; page < end && armed; ++page) {
     if ((page - sample_begin_) % stride >= kRun || MemoryOf(page, true) != kTracked) continue;
-    memory_[page].memory = kSampled;
+    memory_[page].memory = kInSample;
     memory_[page].is_armed = true;
     armed = arming.Add(page);
   }
@@ -276,7 +276,7 @@ void HeapWrites::CountSample() {
   uint64_t sampled = 0;
   uint64_t written = 0;
   for (size_t i = 0; i < memory_.committed(); ++i) {
-    if (memory_[i].memory != kSampled) continue;
+    if (memory_[i].memory != kInSample) continue;
     const auto page = static_cast<PageNumber>(i);
     sampled += alloc::kPageBytes;
     written += tracker_.FetchLast(

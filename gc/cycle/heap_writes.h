@@ -168,7 +168,7 @@ class HeapWrites {
     kNothingOld = 0,   // the page has no old objects, unless one has grown into it since
     kTracked,          // the page is armed
     kCountsAsWritten,  // the page may have old objects and is not armed
-    kSampled,          // the page is armed, and nothing is remembered
+    kInSample,         // the page is armed, and nothing is remembered
   };
   // A page that the program writes between all collections costs it a fault each time, where it
   // would be cheaper to scan the page. Whether it does so is known only while the page is armed.
@@ -212,7 +212,7 @@ class HeapWrites {
   double rests_per_byte_ = 0;  // that is written
   alloc::PageNumber sample_begin_ = 0;
   bool has_counted_ = false;                    // TakeCounted
-  bool is_sampling_ = false;                    // there may be pages that are kSampled
+  bool is_sampling_ = false;                    // there may be pages that are kInSample
   double written_part_ = -1;                    // ExpectedBytes; less than 0: not known
   double sample_ns_ = 0;                        // TakeSampleNs
   alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
