@@ -444,8 +444,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   report->overrun = report->concurrent && collection->is_early;
   if (report->concurrent) {
     const ptrdiff_t bytes = cycle_pacer_.EndCycle(tunables);
-    const ptrdiff_t unthrottled = cycle_pacer_.UnthrottledBytes();
-    schedule_.EndCycle(bytes > unthrottled ? bytes : unthrottled);
+    schedule_.EndCycle(bytes);
     collection->bytes_in_cycle = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
   }
 }

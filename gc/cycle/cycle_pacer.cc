@@ -30,10 +30,10 @@ uint64_t CyclePacer::ExpectedStopNs() const {
                           alloc::ResidentBytes() >> alloc::kPageShift);
 }
 
-// What the program allocates during a cycle, at this pace. If all processors are busy, the markers
-// slow the program down as much as the program slows them down.
-double CyclePacer::BytesAllocatedWhileMarking(double pace, int background_markers) const {
-  return pace * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
+// What the program allocates during a cycle, at its pace since the last collection. If all
+// processors are busy, the markers slow the program down as much as the program slows them down.
+double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
+  return Pace() * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
 }
 
 // Bytes per nanosecond that the program has allocated since the last stop; 0 if that is not known.
@@ -88,7 +88,7 @@ Measurements CyclePacer::Measure(const Tunables& tunables) const {
   Measurements found;
   found.expected_stop_ns = ExpectedStopNs();
   found.garbage_in_cycle_bytes =
-      (1 - forecast_.growth()) * BytesAllocatedWhileMarking(Pace(), tunables.background_markers);
+      (1 - forecast_.growth()) * BytesAllocatedWhileMarking(tunables.background_markers);
   found.cycle_ns = ExpectedSlowdownNs(tunables);
   found.stop_ns = busy * static_cast<double>(found.expected_stop_ns);
   found.excess_ns = busy * excess_ns_per_byte_ * static_cast<double>(pacer_.allowance());
@@ -102,7 +102,7 @@ bool CyclePacer::IsAllocationPressing() const {
   if (last_end_processor_ns_ == 0 || now <= last_end_ns_) return false;
   const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
   if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
-  return BytesAllocatedWhileMarking(Pace(), background_markers_) >
+  return BytesAllocatedWhileMarking(background_markers_) >
          static_cast<double>(pacer_.allowance()) / 4;
 }
 
@@ -138,12 +138,6 @@ ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
     budget_.AddLoss(LossOfCycle(found) - found.run_ns / kGoalPrice);
   }
   return bytes;
-}
-
-ptrdiff_t CyclePacer::UnthrottledBytes() const {
-  const double bytes = BytesAllocatedWhileMarking(pace_before_, background_markers_);
-  const ptrdiff_t max = pacer_.allowance();
-  return bytes < static_cast<double>(max) ? static_cast<ptrdiff_t>(bytes) : max;
 }
 
 void CyclePacer::LearnExcess(Kind kind, double ns_per_byte) {

@@ -38,10 +38,6 @@ class CyclePacer {
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the net bytes allocated since it began.
   ptrdiff_t EndCycle(const Tunables& tunables);
-  // What the program would allocate in such a cycle if the background markers were enough and
-  // nobody held it up. A program that is throttled allocates less: if the next cycle began so much
-  // later, it would be throttled more.
-  ptrdiff_t UnthrottledBytes() const;
   // The stop of a collection ends. `allocated_bytes`: since the collection before.
   // `processor_clocks`: Tunables::processor_clocks.
   enum class Kind : uint8_t { kOther, kStop, kConcurrent };  // the first two: of the whole heap
@@ -83,7 +79,7 @@ class CyclePacer {
   uint64_t ExpectedMarkNs(int workers) const {
     return forecast_.MarkNs(ExpectedScanBytes(), workers);
   }
-  double BytesAllocatedWhileMarking(double pace, int background_markers) const;
+  double BytesAllocatedWhileMarking(int background_markers) const;
   bool IsAllocationPressing() const;
   double RunNs() const;
   double ExpectedSlowdownNs(const Tunables& tunables) const;

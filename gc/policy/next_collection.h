@@ -213,8 +213,7 @@ class Schedule {
     is_cycle_wanted_.Set(false);
     is_minor_prepared_.Set(false);
   }
-  // A cycle is over, in which `bytes` were allocated, or would have been if nobody had held the
-  // program up.
+  // A cycle is over, in which `bytes` were allocated.
   void EndCycle(ptrdiff_t bytes);
   void BeginStop() {
     Set({});
