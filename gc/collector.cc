@@ -499,11 +499,12 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
         outcome.young_bytes > outcome.freed_bytes ? outcome.young_bytes - outcome.freed_bytes : 0;
     outcome.minor_stop_ns = forecast_.StopNs(kept + static_cast<uint64_t>(written), pool_.size(),
                                              resident_at_sweep_ >> alloc::kPageShift);
-    // Pages whose faults take longer rest (HeapWrites::PageMemory).
-    const double faults = writes_.FaultNs(static_cast<uint64_t>(written));
-    const double max = 2 * static_cast<double>(forecast_.MarkNs(static_cast<uint64_t>(written), 1));
-    outcome.minor_cost_ns = static_cast<double>(cost_of(outcome.minor_stop_ns)) +
-                            (faults < max || !writes_.KnowsWritten() ? faults : max);
+    double faults = writes_.FaultNs(static_cast<uint64_t>(written));
+    if (writes_.KnowsWritten() && writes_.IsTracking() && writes_.CanRest()) {
+      const auto max = 2 * static_cast<double>(forecast_.MarkNs(static_cast<uint64_t>(written), 1));
+      if (faults > max) faults = max;
+    }
+    outcome.minor_cost_ns = static_cast<double>(cost_of(outcome.minor_stop_ns)) + faults;
     outcome.are_faults_known = writes_.KnowsWritten();
     outcome.is_sampled = writes_.TakeCounted();
     generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));

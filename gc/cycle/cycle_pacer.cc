@@ -109,6 +109,7 @@ bool CyclePacer::IsAllocationPressing() const {
 void CyclePacer::Begin(const Tunables& tunables) {
   started_at_ = pacer_.allocated();
   started_ns_ = platform::NowNs();
+  started_processor_ns_ = tunables.processor_clocks ? platform::ProcessorNs() : 0;
   pace_before_ = Pace();
   background_markers_ = tunables.background_markers;
   slice_bytes_ = tunables.slice_bytes;
@@ -117,10 +118,15 @@ void CyclePacer::Begin(const Tunables& tunables) {
 }
 
 // The program has allocated `cycle_bytes` in the cycle. At its pace before, that would have taken
-// it less time.
+// it less time. A program that waits tells nothing.
 void CyclePacer::LearnSlowdown(ptrdiff_t cycle_bytes) {
   if (pace_before_ <= 0) return;
-  const auto took = static_cast<double>(platform::NowNs() - started_ns_);
+  const uint64_t took_ns = platform::NowNs() - started_ns_;
+  if (started_processor_ns_ != 0 &&
+      2 * (platform::ProcessorNs() - started_processor_ns_) < took_ns) {
+    return;
+  }
+  const auto took = static_cast<double>(took_ns);
   const double lost = took - static_cast<double>(cycle_bytes) / pace_before_;
   const double slowdown = (lost > 0 ? lost : 0) * pacer_.processors_busy() /
                           static_cast<double>(ExpectedScanBytes() + 1);

@@ -101,7 +101,8 @@ class CyclePacer {
   bool pressing_ = false;
   ptrdiff_t started_at_ = 0;
   uint64_t started_ns_ = 0;
-  double pace_before_ = 0;  // Pace() when the cycle began
+  uint64_t started_processor_ns_ = 0;  // the process's processor time then; 0 if not known
+  double pace_before_ = 0;             // Pace() when the cycle began
 
   // What the program wrote to for the first time in the last cycle; UINT64_MAX before the first.
   uint64_t written_bytes_ = UINT64_MAX;

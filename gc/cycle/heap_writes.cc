@@ -349,12 +349,7 @@ bool HeapWrites::RecallWorldStopped(double scan_ns) {
   Forget();
   if (!rescan_set_.Cover(end)) return false;
   BeginPeriod();
-  // Pages cannot rest where one fault opens more than a page, or where bits are cleared that all
-  // pages have.
-  const platform::TrackingTraits& traits = tracker_.traits();
-  const bool can_rest =
-      traits.opened_bytes <= alloc::kPageBytes && !traits.fetch_needs_stopped_world;
-  rests_per_byte_ = can_rest && scan_ns > 0 ? FaultNs(1) / scan_ns : 0;
+  rests_per_byte_ = CanRest() && scan_ns > 0 ? FaultNs(1) / scan_ns : 0;
   for (PageNumber page = 0; page < end;) {
     const auto memory = page < memory_.committed() ? memory_[page].memory : kNothingOld;
     PageNumber next = page + 1;

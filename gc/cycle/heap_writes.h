@@ -82,6 +82,12 @@ class HeapWrites {
                              : written_part_ * static_cast<double>(bytes);
   }
   bool KnowsWritten() const { return written_part_ >= 0; }
+  // Whether pages rest whose faults take longer than scanning them (PageMemory): not where one
+  // fault opens more than a page, or where bits are cleared that all pages have. pre: IsTracking().
+  bool CanRest() const {
+    const platform::TrackingTraits& traits = tracker_.traits();
+    return traits.opened_bytes <= alloc::kPageBytes && !traits.fetch_needs_stopped_world;
+  }
   // A minor collection is over, in whose period `bytes` were tracked.
   void LearnWritten(uint64_t bytes) {
     const auto written = static_cast<double>(written_bytes() + resting_bytes_);
@@ -209,15 +215,15 @@ class HeapWrites {
   RescanSet rescan_set_;
   // For each page; pages beyond the committed part are {kNothingOld, false, 0}.
   alloc::ReservedArray<PageMemory> memory_;
-  double rests_per_byte_ = 0;  // that is written
-  alloc::PageNumber sample_begin_ = 0;
-  bool has_counted_ = false;                    // TakeCounted
-  bool is_sampling_ = false;                    // there may be pages that are kInSample
-  double written_part_ = -1;                    // ExpectedBytes; less than 0: not known
-  double sample_ns_ = 0;                        // TakeSampleNs
-  alloc::PageNumber to_disarm_ = 0;             // pages below may be armed, and need not be
-  alloc::PageNumber armed_by_cycle_ = 0;        // pages below may be armed by the last cycle
-  uint64_t resting_bytes_ = 0;                  // of pages that rest since the last collection
+  double rests_per_byte_ = 0;             // that is written
+  alloc::PageNumber sample_begin_ = 0;    // the first page of the last sample, if it had objects
+  bool has_counted_ = false;              // TakeCounted
+  bool is_sampling_ = false;              // there may be pages that are kInSample
+  double written_part_ = -1;              // ExpectedBytes; less than 0: not known
+  double sample_ns_ = 0;                  // TakeSampleNs
+  alloc::PageNumber to_disarm_ = 0;       // pages below may be armed, and need not be
+  alloc::PageNumber armed_by_cycle_ = 0;  // pages below may be armed by the last cycle
+  uint64_t resting_bytes_ = 0;            // of pages that rest since the last collection
   platform::Count<uint64_t> written_bytes_{0};  // fetched in this period
   // Of the last fetch: its end, and the pieces that FetchPieces claims.
   alloc::PageNumber fetch_end_ = 0;

@@ -108,8 +108,8 @@ class Generations {
   uint64_t full_ns_ = 0;             // cost of the last full collection
   uint64_t full_stop_ns_ = 0;        // stop of the last full collection
   double minor_share_ = 1;           // the last minor collection's stop, in parts of full_stop_ns_
-  double loss_ns_ =
-      0;  // what the last minor collection cost more than a full one that frees as much
+  // What the last minor collection cost more than a full one that frees as much.
+  double loss_ns_ = 0;
   bool was_minor_ = false;      // there was a minor one
   uint64_t minor_stop_ns_ = 0;  // Outcome::minor_stop_ns
   LossBudget* budget_ = nullptr;

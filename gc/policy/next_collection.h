@@ -146,7 +146,8 @@ bool FitsIntoAllowance(const Measurements& found);
 // What a concurrent cycle costs the program more than a stop-parallel collection, in nanoseconds of
 // processor time until the allowance is used up; negative if it costs less. Garbage that is
 // allocated during a cycle stays until the next one, so cycles come the more often the more of the
-// allowance that is. pre: FitsIntoAllowance(found).
+// allowance that is, up to kMaxRunwayShare times. Or what cycles have cost more so far
+// (Measurements::excess_ns), if that is more.
 double LossOfCycle(const Measurements& found);
 // Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind
 // costs".
