@@ -11,6 +11,7 @@ function(gleaner_let_calls_fail library)
   endif()
   target_sources(${library} PRIVATE ${CMAKE_SOURCE_DIR}/platform/faults/failing_calls.cc)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/platform/faults/failing_calls.cc PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "-fPIC;-fvisibility=hidden;-ftls-model=initial-exec;-fno-exceptions;-fno-rtti")
   target_link_libraries(${library} PRIVATE gleaner_internal)
   foreach(call IN LISTS GLEANER_FAILING_CALLS)
