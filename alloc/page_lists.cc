@@ -7,6 +7,7 @@
 
 namespace gleaner::alloc {
 
+using platform::memory_order_acq_rel;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;
@@ -19,13 +20,14 @@ platform::Atomic<PageNumber>& ListOf(platform::Atomic<PageNumber> (&lists)[kMaxK
 }
 }  // namespace
 
-// There are pushes only. Each changes the links of its own page and that of the page that it has
-// found in front: at the end the list is in order.
+// There are pushes only, by several workers. A page in front writes `previous` of this one as soon
+// as the head shows it, so it is set before; acq_rel: that write comes after it. `next` is written
+// by its own push alone: at the end of the sweep, which publishes the list, it is in order.
 void ThreadHeap::PushPartialWorldStopped(PageNumber page) {
-  // Relaxed: the end of the sweep publishes the list.
-  const PageNumber next = ListOf(partial_, page).Exchange(page, memory_order_relaxed);
-  g_space.meta[page].next = next;
   g_space.meta[page].previous = kNoPage;
+  const PageNumber next = ListOf(partial_, page).Exchange(page, memory_order_acq_rel);
+  platform::MaybeDelay();
+  g_space.meta[page].next = next;
   if (next != kNoPage) g_space.meta[next].previous = page;
 }
 
