@@ -474,6 +474,45 @@ CHILD_TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotL
   EXPECT_GT(pairs, 1000u);
 }
 
+// [inv.listed-once] Several workers of a stop's sweep list pages of one heap: at each step of a
+// push another page is pushed.
+CHILD_TEST_F(StepsTest, PagesThatAreListedAtOnceAreAllListed) {
+  constexpr size_t kPages = 60;
+  constexpr size_t kBytes = alloc::kPageBytes / 4;
+  testing::StartHeap({});
+  testing::StartCollector();
+  for (size_t i = 0; i < 4 * kPages; ++i) {
+    void* p = Allocate(Kind::kNormal, kBytes);
+    if (i % 2 == 0) g_roots.push_back(static_cast<char*>(p) + 8);
+  }
+  Collect();
+  ThreadHeap& heap = *alloc::t_heap;
+  std::vector<alloc::PageNumber> pages;
+  alloc::ForEachPage([&pages](alloc::PageNumber page, const alloc::PageInfo&) {
+    const alloc::PageMeta& meta = alloc::g_space.meta[page];
+    if (meta.listing() == alloc::Listing::kPartial) pages.push_back(page);
+  });
+  ASSERT_GE(pages.size(), kPages / 2);
+  ThreadHeaps::CheckForTesting();
+  heap.DropListsWorldStopped();
+  const auto push = [&heap, &pages] {
+    if (pages.empty()) return;
+    const alloc::PageNumber page = pages.back();
+    pages.pop_back();
+    heap.PushPartialWorldStopped(page);
+  };
+  size_t steps = 0;
+  while (!pages.empty()) {
+    const AtEachStep at_steps([&steps, &push] {
+      ++steps;
+      push();
+    });
+    push();
+  }
+  EXPECT_GE(steps, kPages / 4);
+  ThreadHeaps::CheckForTesting();
+}
+
 // A large object that is given back, and whose page has others, before its sweeper has counted it.
 CHILD_TEST_F(StepsTest, ALargeObjectThatIsGivenBackWhileItIsSweptIsNotCounted) {
   testing::StartHeap();
