@@ -7,7 +7,7 @@
 #include <gc/gc_mark.h>
 #include <gleaner.h>
 
-enum { kThreads = 3, kSlots = 3000, kAlive = 0x600d, kGivenBack = 0xbad, kMaxOff = 3000 };
+enum { kThreads = 3, kSlots = 3000, kAlive = 0x600d, kGivenBack = 0xbad, kMaxLooks = 3000 };
 
 struct object {
   struct object *child; /* of the same sort, or NULL */
@@ -17,7 +17,7 @@ struct object {
 
 static int kind;
 static volatile int stop;
-static size_t asked;
+static size_t asked, looks_without_mode;
 static struct object **roots[kThreads];
 
 static int disclaim(void *memory) {
@@ -76,6 +76,13 @@ static size_t concurrent_collections(void) {
   return stats.concurrent_collections;
 }
 
+/* Whether more are to come. A tracker that is lost is replaced soon; where system calls fail, it
+ * may be lost for good. */
+static int awaits_cycles(void) {
+  looks_without_mode = GC_is_incremental_mode() ? 0 : looks_without_mode + 1;
+  return looks_without_mode < kMaxLooks && concurrent_collections() < 12;
+}
+
 int main(void) {
   pthread_t threads[kThreads];
   fail_after(55);
@@ -92,15 +99,10 @@ int main(void) {
     roots[i] = (struct object **)GC_malloc_uncollectable(kSlots * sizeof *roots[i]);
     CHECK_EQ(pthread_create(&threads[i], NULL, change, roots[i]), 0);
   }
-  /* A tracker that is lost is replaced soon; where system calls fail, it may be lost for good. */
-  size_t off = 0; /* looks in a row that found no mode to wait for */
-  while (off < kMaxOff && concurrent_collections() < 12) {
-    off = GC_is_incremental_mode() ? 0 : off + 1;
-    sleep_ms(1);
-  }
+  while (awaits_cycles()) sleep_ms(1);
   stop = 1;
   for (size_t i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
-  if (off == kMaxOff) {
+  if (looks_without_mode == kMaxLooks) {
     fprintf(stderr, "no concurrent collections any more\n");
     return check_result() == 0 ? 1 : 2; /* what was lost is no excuse for what is wrong */
   }
