@@ -20,9 +20,9 @@ platform::Atomic<PageNumber>& ListOf(platform::Atomic<PageNumber> (&lists)[kMaxK
 }
 }  // namespace
 
-// There are pushes only, by several workers. A page in front writes `previous` of this one as soon
-// as the head shows it, so it is set before; acq_rel: that write comes after it. `next` is written
-// by its own push alone: at the end of the sweep, which publishes the list, it is in order.
+// Several workers push, and nobody takes a page out. The next push writes `previous` of this page as
+// soon as the head shows it. So this one sets it before the exchange, which orders the two (acq_rel).
+// `next` is this push's alone. The end of the sweep publishes the list.
 void ThreadHeap::PushPartialWorldStopped(PageNumber page) {
   g_space.meta[page].previous = kNoPage;
   const PageNumber next = ListOf(partial_, page).Exchange(page, memory_order_acq_rel);
