@@ -20,9 +20,9 @@ platform::Atomic<PageNumber>& ListOf(platform::Atomic<PageNumber> (&lists)[kMaxK
 }
 }  // namespace
 
-// Several workers push, and nobody takes a page out. The next push writes `previous` of this page as
-// soon as the head shows it. So this one sets it before the exchange, which orders the two (acq_rel).
-// `next` is this push's alone. The end of the sweep publishes the list.
+// Several workers push, and nobody takes a page out. The next push writes `previous` of this page
+// as soon as the head shows it. So this one sets it before the exchange, which orders the two
+// (acq_rel). `next` is this push's alone. The end of the sweep publishes the list.
 void ThreadHeap::PushPartialWorldStopped(PageNumber page) {
   g_space.meta[page].previous = kNoPage;
   const PageNumber next = ListOf(partial_, page).Exchange(page, memory_order_acq_rel);
